@@ -1,0 +1,85 @@
+package record
+
+import (
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Cluster is an EKS cluster as its owner wants it.
+//
+// Writer: internal/aws/eks. Only the row's deletion is the control-plane controller's,
+// once everything that belongs to a cluster with Deleting set is gone.
+type Cluster struct {
+	Account string
+	Region  string
+	Name    string
+	// ID is 32 upper-case hexadecimal digits; it names the endpoint, the OIDC issuer, the
+	// directory, the etcd prefix and user. A cluster created again under an old name has a new ID.
+	ID        string
+	CreatedAt time.Time
+	// CreatorARN is the IAM principal (user or role ARN, never a session) that created the cluster.
+	CreatorARN string
+
+	// Version is the wanted minor version, "1.35".
+	Version string
+	RoleARN string
+
+	VPCID                 string
+	SubnetIDs             []string
+	SecurityGroupIDs      []string
+	EndpointPublicAccess  bool
+	EndpointPrivateAccess bool
+	PublicAccessCIDRs     []string
+
+	// ServiceIPv4CIDR or ServiceIPv6CIDR is set, as IPFamily says.
+	ServiceIPv4CIDR string
+	ServiceIPv6CIDR string
+	IPFamily        ekstypes.IpFamily
+
+	// LoggingTypes are the enabled control-plane log types, sorted.
+	LoggingTypes     []ekstypes.LogType
+	EncryptionConfig []ekstypes.EncryptionConfig
+
+	AuthenticationMode ekstypes.AuthenticationMode
+	// BootstrapCreatorAdmin gives CreatorARN an access entry with AmazonEKSClusterAdminPolicy.
+	BootstrapCreatorAdmin bool
+	// BootstrapSelfManagedAddons applies vpc-cni, kube-proxy and coredns at creation.
+	BootstrapSelfManagedAddons bool
+
+	SupportType        ekstypes.SupportType
+	DeletionProtection bool
+	ZonalShift         bool
+	ComputeConfig      *ekstypes.ComputeConfigResponse
+	StorageConfig      *ekstypes.StorageConfigResponse
+	ElasticLB          *ekstypes.ElasticLoadBalancing
+	RemoteNetwork      *ekstypes.RemoteNetworkConfigResponse
+	ControlPlaneTier   ekstypes.ProvisionedControlPlaneTier
+	KubeAPIServer      *ekstypes.KubeApiServerConfigRequest
+	KubeController     *ekstypes.KubeControllerManagerConfigRequest
+	KubeScheduler      *ekstypes.KubeSchedulerConfigRequest
+
+	Tags map[string]string
+
+	// Deleting is set by DeleteCluster and never unset.
+	Deleting bool
+}
+
+// ClusterKey is the key of a cluster in every table that has one row per cluster.
+func ClusterKey(account, region, name string) string { return store.Key(account, region, name) }
+
+// Key is the cluster's key.
+func (c Cluster) Key() string { return ClusterKey(c.Account, c.Region, c.Name) }
+
+// ARN is the cluster's Amazon Resource Name.
+func (c Cluster) ARN() string {
+	return "arn:aws:eks:" + c.Region + ":" + c.Account + ":cluster/" + c.Name
+}
+
+// Issuer is the OIDC issuer of the cluster's service-account tokens.
+func (c Cluster) Issuer() string { return IssuerURL(c.Region, c.ID) }
+
+// Clusters is the table of wanted clusters, by ClusterKey.
+func Clusters(s *store.Store) store.Table[Cluster] { return store.NewTable[Cluster](s, "clusters") }

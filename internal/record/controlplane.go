@@ -1,0 +1,87 @@
+package record
+
+import (
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// ControlPlane is what was observed of a cluster's control plane.
+//
+// Writer: internal/cluster/controlplane. The row appears with the controller's first look at
+// a new cluster and goes, in one transaction, with the Cluster row.
+type ControlPlane struct {
+	ClusterID string
+	// Ready is set once the API server has answered and everything that EKS creates in a new
+	// cluster is there; it stays set when the API server is down for a while.
+	Ready bool
+	// Failed says why creation was given up; the cluster's status is FAILED.
+	Failed string
+	// DeleteFailed says why deletion does not get on, for health and status.
+	DeleteFailed string
+
+	// Endpoint is the API server's URL, "https://127.0.0.1:34567".
+	Endpoint string
+	// CertificateAuthority is the cluster CA, PEM.
+	CertificateAuthority []byte
+	// Version is the minor version that serves now, "1.35"; FullVersion what /version says.
+	Version         string
+	FullVersion     string
+	PlatformVersion string
+
+	// ClusterSecurityGroupID is eks-cluster-sg-<name>-<n>; NetworkInterfaceIDs are the
+	// cluster's ENIs in its subnets.
+	ClusterSecurityGroupID string
+	NetworkInterfaceIDs    []string
+
+	Health     []ekstypes.ClusterIssue
+	ObservedAt time.Time
+}
+
+// ControlPlanes is the table of observed control planes, by ClusterKey.
+func ControlPlanes(s *store.Store) store.Table[ControlPlane] {
+	return store.NewTable[ControlPlane](s, "controlplanes")
+}
+
+// ControlPlaneSecrets are the private keys of a cluster. They are made once, before anything
+// that is signed with them, and never change but for the encryption keys, newest first.
+//
+// Writer: internal/cluster/controlplane.
+type ControlPlaneSecrets struct {
+	ClusterID string
+	// CertificateAuthority and FrontProxyCA are PEM certificates, ...Key their PEM keys.
+	CertificateAuthority    []byte
+	CertificateAuthorityKey []byte
+	FrontProxyCA            []byte
+	FrontProxyCAKey         []byte
+	// ServiceAccountKey is the PEM private key that signs service-account tokens.
+	ServiceAccountKey []byte
+	// EncryptionKeys are 32-byte keys for Secrets at rest, newest first.
+	EncryptionKeys [][]byte
+}
+
+// ControlPlaneSecretsTable is the table of cluster keys, by ClusterKey.
+func ControlPlaneSecretsTable(s *store.Store) store.Table[ControlPlaneSecrets] {
+	return store.NewTable[ControlPlaneSecrets](s, "controlplanesecrets")
+}
+
+// Issuer is the public side of a cluster's service-account token issuer.
+//
+// Writer: internal/cluster/controlplane; the row lives as long as the cluster.
+type Issuer struct {
+	Account string
+	Region  string
+	Cluster string
+	// JWKS is the JSON Web Key Set that verifies tokens.
+	JWKS []byte
+}
+
+// IssuerURL is the issuer of the cluster with that ID, as EKS forms it.
+func IssuerURL(region, clusterID string) string {
+	return "https://oidc.eks." + region + ".amazonaws.com/id/" + clusterID
+}
+
+// Issuers is the table of issuers, by Key(cluster ID).
+func Issuers(s *store.Store) store.Table[Issuer] { return store.NewTable[Issuer](s, "issuers") }

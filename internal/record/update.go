@@ -1,0 +1,38 @@
+package record
+
+import (
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Update is an EKS update object: one change of a cluster (or later of a node group or
+// add-on) on its way.
+//
+// Writer: internal/aws/eks creates it InProgress, in the transaction that changes what is
+// wanted; the controller that makes it so ends it (Status, Errors) and nobody writes it after.
+type Update struct {
+	ID        string // a UUID
+	Cluster   string // its name
+	ClusterID string
+	// NodegroupName or AddonName is set when the update is not the cluster's own.
+	NodegroupName string
+	AddonName     string
+	Type          ekstypes.UpdateType
+	Params        []ekstypes.UpdateParam
+	Status        ekstypes.UpdateStatus
+	Errors        []ekstypes.ErrorDetail
+	CreatedAt     time.Time
+	// PreviousVersion is what a version update returns to when it fails, "1.35".
+	PreviousVersion string
+}
+
+// UpdateKey is the key of an update.
+func UpdateKey(account, region, cluster, id string) string {
+	return store.Key(account, region, cluster, id)
+}
+
+// Updates is the table of updates, by UpdateKey.
+func Updates(s *store.Store) store.Table[Update] { return store.NewTable[Update](s, "updates") }

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// Row is one row as it was at a revision.
+type Row[T any] struct {
+	Key      string
+	Value    T     // shared between readers: never change what it points at
+	Revision int64 // of etcd, when the row was last written
+	Created  int64 // of etcd, when the row was created
+}
+
+// Table is a typed view of one table. Copies are equal.
+type Table[T any] struct {
+	store *Store
+	name  string
+}
+
+// NewTable is the table of that name. A name belongs to one row type.
+func NewTable[T any](s *Store, name string) Table[T] {
+	if name == "" || strings.Contains(name, "/") {
+		panic(fmt.Sprintf("store: bad table name %q", name))
+	}
+	return Table[T]{store: s, name: name + "/"}
+}
+
+// entry is a row of the mirror. It is decoded at its first read.
+type entry struct {
+	raw      []byte
+	revision int64
+	created  int64
+	decoded  atomic.Pointer[any]
+}
+
+func newEntry(kv *mvccpb.KeyValue) *entry {
+	return &entry{raw: kv.Value, revision: kv.ModRevision, created: kv.CreateRevision}
+}
+
+func (t Table[T]) row(key string, e *entry) (Row[T], error) {
+	r := Row[T]{Key: key, Revision: e.revision, Created: e.created}
+	if p := e.decoded.Load(); p != nil {
+		r.Value = (*p).(T)
+		return r, nil
+	}
+	v, err := t.decode(key, e.raw)
+	if err != nil {
+		return r, err
+	}
+	var boxed any = v
+	e.decoded.Store(&boxed)
+	r.Value = v
+	return r, nil
+}
+
+func (t Table[T]) decode(key string, raw []byte) (T, error) {
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return v, fmt.Errorf("decode row %s%s: %w", t.name, key, err)
+	}
+	return v, nil
+}
+
+func (t Table[T]) fail(key string, err error) error {
+	return fmt.Errorf("%s%s: %w", t.name, key, err)
+}
+
+// Get is the row under key, or ErrNotFound.
+func (t Table[T]) Get(_ context.Context, key string) (Row[T], error) {
+	t.store.mu.RLock()
+	e, ok := t.store.rows.Get(t.name + key)
+	t.store.mu.RUnlock()
+	if !ok {
+		return Row[T]{}, t.fail(key, ErrNotFound)
+	}
+	return t.row(key, e)
+}
+
+// List is every row whose key begins with prefix, in key order.
+func (t Table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
+	rows, _, err := t.Page(ctx, prefix, "", 0)
+	return rows, err
+}
+
+// Page is at most limit rows (all when limit is 0) whose keys begin with prefix and
+// come after the key after. next is the after of the following page, empty at the end.
+func (t Table[T]) Page(_ context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
+	type found struct {
+		key string
+		e   *entry
+	}
+	var all []found
+	full := t.name + prefix
+	from := full
+	if after != "" && t.name+after >= from {
+		from = t.name + after + "\x00"
+	}
+	more := false
+	t.store.mu.RLock()
+	t.store.rows.Ascend(from, func(k string, e *entry) bool {
+		if !strings.HasPrefix(k, full) {
+			return false
+		}
+		if limit > 0 && len(all) == limit {
+			more = true
+			return false
+		}
+		all = append(all, found{k[len(t.name):], e})
+		return true
+	})
+	t.store.mu.RUnlock()
+	rows = make([]Row[T], 0, len(all))
+	for _, f := range all {
+		r, err := t.row(f.key, f.e)
+		if err != nil {
+			return nil, "", err
+		}
+		rows = append(rows, r)
+	}
+	if more {
+		next = rows[len(rows)-1].Key
+	}
+	return rows, next, nil
+}
+
+// Create writes a new row, or fails with ErrExists.
+func (t Table[T]) Create(ctx context.Context, key string, v T) (Row[T], error) {
+	return t.write(ctx, key, t.CreateOp(key, v))
+}
+
+// Update writes row.Value if the row is still at row.Revision; otherwise it fails with
+// ErrConflict, or ErrNotFound when the row is gone.
+func (t Table[T]) Update(ctx context.Context, row Row[T]) (Row[T], error) {
+	return t.write(ctx, row.Key, t.UpdateOp(row))
+}
+
+// Put writes the row whatever was there. It is for facts with one writer that need
+// no compare, such as observations.
+func (t Table[T]) Put(ctx context.Context, key string, v T) (Row[T], error) {
+	return t.write(ctx, key, t.PutOp(key, v))
+}
+
+func (t Table[T]) write(ctx context.Context, key string, op Op) (Row[T], error) {
+	if err := t.store.Txn(ctx, op); err != nil {
+		return Row[T]{}, err
+	}
+	return t.Get(ctx, key)
+}
+
+// Modify reads the row, lets change edit a private copy, and writes it, as often as it
+// takes for no other writer to come between. An error from change ends it unwritten.
+func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error) (Row[T], error) {
+	for {
+		row, err := t.Copy(ctx, key)
+		if err != nil {
+			return row, err
+		}
+		if err := change(&row.Value); err != nil {
+			return row, err
+		}
+		updated, err := t.Update(ctx, row)
+		if !errors.Is(err, ErrConflict) {
+			return updated, err
+		}
+	}
+}
+
+// Copy is Get with a value of the caller's own, to be changed and given to Update or UpdateOp.
+func (t Table[T]) Copy(_ context.Context, key string) (Row[T], error) {
+	t.store.mu.RLock()
+	e, ok := t.store.rows.Get(t.name + key)
+	t.store.mu.RUnlock()
+	if !ok {
+		return Row[T]{}, t.fail(key, ErrNotFound)
+	}
+	v, err := t.decode(key, e.raw)
+	return Row[T]{Key: key, Value: v, Revision: e.revision, Created: e.created}, err
+}
+
+// Delete removes the row if it is still at row.Revision; otherwise it fails with
+// ErrConflict, or ErrNotFound when it is gone already.
+func (t Table[T]) Delete(ctx context.Context, row Row[T]) error {
+	return t.store.Txn(ctx, t.DeleteOp(row))
+}
