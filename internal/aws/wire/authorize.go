@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Target is one thing that a request wants to do to one resource.
+type Target struct {
+	Action     string              // iam:PassRole
+	Resource   string              // ARN, or "*"
+	Conditions map[string][]string // condition keys of this request beside the global ones, such as "iam:PassedToService"
+}
+
+// Authorizer decides whether a caller may do all of targets. It returns nil, or a [*Denied] for the first target that is refused;
+// any other error is an internal failure and refuses too. Each target carries the global condition keys that wire knows (aws:SourceIp, aws:UserAgent, aws:CurrentTime,
+// aws:EpochTime, aws:SecureTransport, aws:RequestedRegion) among its Conditions; the keys of the principal are the authorizer's.
+type Authorizer interface {
+	Authorize(ctx context.Context, caller Caller, targets []Target) error
+}
+
+// Denied says that policies do not allow an action. It is rendered as AccessDenied, AccessDeniedException or UnauthorizedOperation.
+type Denied struct {
+	Action   string
+	Resource string
+	// Reason is how AWS ends the message: "because no identity-based policy allows the eks:DescribeCluster action",
+	// "with an explicit deny in an identity-based policy".
+	Reason string
+}
+
+func (d *Denied) Error() string {
+	return fmt.Sprintf("not authorized to perform: %s on resource: %s %s", d.Action, d.Resource, d.Reason)
+}
+
+// message is the text that AWS shows to a caller who is denied.
+func (d *Denied) message(caller Caller) string {
+	m := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s", caller.ARN, d.Action, d.Resource)
+	if d.Reason != "" {
+		m += " " + d.Reason
+	}
+	return m
+}
+
+// Authorize asks whether the caller in ctx may do target as well: the check inside an operation, such as iam:PassRole in
+// CreateCluster. The error is a [*Denied] that the handler returns as it is.
+func Authorize(ctx context.Context, targets ...Target) error {
+	c := callFrom(ctx)
+	if c.authorize == nil {
+		return errors.New("wire.Authorize: the context carries no authorizer; it was not made by a Mux")
+	}
+	return c.authorize.Authorize(ctx, c.caller, withGlobalConditions(c, targets))
+}
+
+// withGlobalConditions returns targets with the condition keys that every request has. A key that the service set stays.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+func withGlobalConditions(c *call, targets []Target) []Target {
+	at := c.time
+	if at.IsZero() {
+		at = time.Now()
+	}
+	out := make([]Target, len(targets))
+	for i, t := range targets {
+		conditions := make(map[string][]string, len(t.Conditions)+6)
+		conditions["aws:CurrentTime"] = []string{at.UTC().Format(time.RFC3339)}
+		conditions["aws:EpochTime"] = []string{strconv.FormatInt(at.Unix(), 10)}
+		conditions["aws:SecureTransport"] = []string{strconv.FormatBool(c.secure)}
+		if c.sourceIP != "" {
+			conditions["aws:SourceIp"] = []string{c.sourceIP}
+		}
+		if c.userAgent != "" {
+			conditions["aws:UserAgent"] = []string{c.userAgent}
+		}
+		if c.region != "" {
+			conditions["aws:RequestedRegion"] = []string{c.region}
+		}
+		for k, v := range t.Conditions {
+			conditions[k] = v
+		}
+		out[i] = Target{Action: t.Action, Resource: t.Resource, Conditions: conditions}
+	}
+	return out
+}

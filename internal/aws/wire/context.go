@@ -1,0 +1,109 @@
+package wire
+
+import (
+	"context"
+	"time"
+)
+
+// Caller is the principal that signed a request.
+type Caller struct {
+	Account      string // twelve digits
+	ARN          string // arn:aws:iam::111122223333:user/x, arn:aws:sts::111122223333:assumed-role/R/session, arn:aws:iam::111122223333:root
+	UserID       string // AIDA..., AROA...:session, or the account number for root
+	AccessKeyID  string
+	SessionName  string // the session of an assumed role; else empty
+	PrincipalARN string // the IAM user or role whose policies apply (not the session)
+	Session      any    // what the Credentials implementation wants its Authorizer to know (session policies, session tags); wire does not look
+}
+
+// call is what wire knows of the request in hand. It travels in the context and is never changed once there.
+type call struct {
+	caller    Caller
+	region    string
+	requestID string
+	sourceIP  string
+	userAgent string
+	secure    bool
+	time      time.Time
+	authorize Authorizer
+
+	service   *Service
+	operation string
+	input     any
+}
+
+type callKey struct{}
+
+func callFrom(ctx context.Context) *call {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return c
+	}
+	return &call{}
+}
+
+// with returns ctx with a changed copy of its call.
+func with(ctx context.Context, change func(*call)) context.Context {
+	c := *callFrom(ctx)
+	change(&c)
+	return context.WithValue(ctx, callKey{}, &c)
+}
+
+// CallerFrom returns who signed the request; the zero Caller for an unsigned operation.
+func CallerFrom(ctx context.Context) Caller { return callFrom(ctx).caller }
+
+// RegionFrom returns the region of the credential scope, or the default region of the [Mux] for an unsigned request.
+func RegionFrom(ctx context.Context) string { return callFrom(ctx).region }
+
+// RequestIDFrom returns the request id that the response carries.
+func RequestIDFrom(ctx context.Context) string { return callFrom(ctx).requestID }
+
+// SourceIPFrom returns the client's address without its port; empty for an in-process client.
+func SourceIPFrom(ctx context.Context) string { return callFrom(ctx).sourceIP }
+
+// UserAgentFrom returns the User-Agent header.
+func UserAgentFrom(ctx context.Context) string { return callFrom(ctx).userAgent }
+
+// SecureTransportFrom reports whether the request came over TLS.
+func SecureTransportFrom(ctx context.Context) bool { return callFrom(ctx).secure }
+
+// OperationFrom returns the service and the name of the operation in hand; (nil, "") outside a request.
+func OperationFrom(ctx context.Context) (*Service, string) {
+	c := callFrom(ctx)
+	return c.service, c.operation
+}
+
+// WithCaller returns a context with that caller, for tests and for work done on someone's behalf.
+func WithCaller(ctx context.Context, caller Caller) context.Context {
+	return with(ctx, func(c *call) { c.caller = caller })
+}
+
+// WithRegion returns a context with that region.
+func WithRegion(ctx context.Context, region string) context.Context {
+	return with(ctx, func(c *call) { c.region = region })
+}
+
+// WithRequestID returns a context with that request id.
+func WithRequestID(ctx context.Context, id string) context.Context {
+	return with(ctx, func(c *call) { c.requestID = id })
+}
+
+// WithSourceIP returns a context with that client address.
+func WithSourceIP(ctx context.Context, ip string) context.Context {
+	return with(ctx, func(c *call) { c.sourceIP = ip })
+}
+
+// WithUserAgent returns a context with that User-Agent.
+func WithUserAgent(ctx context.Context, agent string) context.Context {
+	return with(ctx, func(c *call) { c.userAgent = agent })
+}
+
+// WithAuthorizer returns a context in which [Authorize] asks a.
+func WithAuthorizer(ctx context.Context, a Authorizer) context.Context {
+	return with(ctx, func(c *call) { c.authorize = a })
+}
+
+// WithOperation returns a context as inside a request for that operation with that input, for tests of handlers that use
+// [Page] or [Idempotent].
+func WithOperation(ctx context.Context, service *Service, operation string, input any) context.Context {
+	return with(ctx, func(c *call) { c.service, c.operation, c.input = service, operation, input })
+}

@@ -1,0 +1,25 @@
+// Package wire serves the AWS protocols: it turns an HTTP request of any AWS SDK into a call of a Go method, and the
+// method's answer into the response that the SDK expects. It knows no operation by name.
+//
+// A service is any value with methods of the form
+//
+//	func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput) (*eks.CreateClusterOutput, error)
+//
+// registered with [Mux.Register]. A request goes through these steps, each answering with the error that AWS gives:
+//
+//  1. The body is read, up to a limit.
+//  2. The signature is parsed; its credential scope names the service and the region. A request without one is refused unless
+//     the service declares the operation in Unsigned.
+//  3. The operation is found: by method and path (restJson1), by X-Amz-Target (awsJson), by the parameter Action (awsQuery, ec2Query).
+//  4. The credentials are looked up ([Credentials]) and the signature is verified.
+//  5. The request is decoded into the SDK's own input structure; required members and constraints are checked.
+//  6. The [Authorizer] is asked about the targets that the service names in Targets, or about the action on "*".
+//  7. The method runs. Its output, or its error, is encoded for the protocol.
+//
+// # Schemas
+//
+// What a member is called on the wire comes from Smithy schemas. For its JSON services (eks, cloudwatchlogs, ssm, kms, ecr, sqs)
+// aws-sdk-go-v2 ships them as service/<name>/schemas. For its query services (ec2, iam, sts, cloudformation, autoscaling,
+// elasticloadbalancingv2) it does not yet; package model builds the same values from a compact wire model, generated from the
+// SDK's own serializers and deserializers by the version that go.mod pins (see package modelgen for why that source).
+package wire

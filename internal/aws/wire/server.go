@@ -1,0 +1,20 @@
+package wire
+
+import (
+	"net/http"
+	"time"
+)
+
+// Server returns an http.Server for handler whose timeouts cut off clients that send or read too slowly to be honest.
+// The limits leave room for a 10 MiB body on a slow line.
+func Server(addr string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       60 * time.Second,
+		WriteTimeout:      120 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
