@@ -1,0 +1,1 @@
+../source/v1.33.mod

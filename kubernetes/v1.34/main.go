@@ -1,0 +1,1 @@
+../source/main.go.txt

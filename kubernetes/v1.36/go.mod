@@ -1,0 +1,1 @@
+../source/v1.36.mod
