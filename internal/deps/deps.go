@@ -44,5 +44,4 @@ import (
 	_ "k8s.io/client-go/util/cert"
 	_ "k8s.io/client-go/util/workqueue"
 	_ "sigs.k8s.io/yaml"
-
 )

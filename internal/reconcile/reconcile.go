@@ -1,0 +1,187 @@
+// Package reconcile runs controllers.
+//
+// A [Controller] is one function that makes the world agree with what the store says of
+// one key. It is called for every key at start, whenever one of its [Source]s says that the
+// key changed, when it asked to be called again, and at each resync. It is level-triggered:
+// it looks at what is, never at what happened, and may be killed at any instruction.
+//
+// [Run] gives every controller a client-go work queue: a key is never worked on twice at
+// once, changes that come meanwhile are told once, and a key that fails is tried again with
+// exponential back-off. Where several daemons share a store, [Lead] lets one of them run the
+// controllers at a time.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Result says when a key that was reconciled is to be looked at again.
+type Result struct {
+	// After is the time until then; 0 is not before something changes or the resync.
+	After time.Duration
+	// Gone says that nothing is left of the key: no resync looks at it again.
+	Gone bool
+}
+
+// Source tells changed the keys that a controller must look at: all of them first, then
+// each one that changes, until ctx ends.
+type Source func(ctx context.Context, changed func(key string))
+
+// Table is the source of a table's own keys below prefix.
+func Table[T any](t store.Table[T], prefix string) Source {
+	return func(ctx context.Context, changed func(string)) { t.Notify(ctx, prefix, changed) }
+}
+
+// Mapped is the source of the keys that of makes of a table's keys, so that a change of one
+// row wakes the controller of another. It returns no key for a row that concerns none.
+func Mapped[T any](t store.Table[T], prefix string, of func(key string) []string) Source {
+	return func(ctx context.Context, changed func(string)) {
+		t.Notify(ctx, prefix, func(key string) {
+			for _, k := range of(key) {
+				changed(k)
+			}
+		})
+	}
+}
+
+// Channel is the source of keys that something outside the store sends, such as the death of a process.
+func Channel(keys <-chan string) Source {
+	return func(ctx context.Context, changed func(string)) {
+		for {
+			select {
+			case k, ok := <-keys:
+				if !ok {
+					<-ctx.Done()
+					return
+				}
+				changed(k)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// Controller makes the world agree with the store, one key at a time.
+type Controller struct {
+	// Name is for logs: "controlplane".
+	Name string
+	// Reconcile brings one key about. An error is logged and the key tried again.
+	Reconcile func(ctx context.Context, key string) (Result, error)
+	// Sources say which keys to look at. At least one.
+	Sources []Source
+	// Workers is how many keys are worked on at once; 1 when 0.
+	Workers int
+	// Resync is how often every key the sources ever named is looked at again although
+	// nothing changed; never when 0.
+	Resync time.Duration
+	// MinBackoff and MaxBackoff bound the wait after failures: 50 ms and 30 s when 0.
+	MinBackoff, MaxBackoff time.Duration
+	// Clock is the real one when nil.
+	Clock clock.WithTicker
+}
+
+// Run runs the controllers until ctx ends and every Reconcile under way has returned.
+func Run(ctx context.Context, log *slog.Logger, controllers ...Controller) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range controllers {
+		group.Go(func() error { return c.run(ctx, log.With("controller", c.Name)) })
+	}
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (c Controller) run(ctx context.Context, log *slog.Logger) error {
+	if c.Reconcile == nil || len(c.Sources) == 0 {
+		return fmt.Errorf("controller %q needs Reconcile and Sources", c.Name)
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.MinBackoff == 0 {
+		c.MinBackoff = 50 * time.Millisecond
+	}
+	if c.MaxBackoff == 0 {
+		c.MaxBackoff = 30 * time.Second
+	}
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedMaxOfRateLimiter(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](c.MinBackoff, c.MaxBackoff),
+			&workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(200, 1000)},
+		),
+		workqueue.TypedRateLimitingQueueConfig[string]{Clock: c.Clock},
+	)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, source := range c.Sources {
+		group.Go(func() error {
+			source(ctx, queue.Add)
+			return nil
+		})
+	}
+	for range max(1, c.Workers) {
+		group.Go(func() error {
+			for c.next(ctx, log, queue) {
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		queue.ShutDown()
+		return nil
+	})
+	return group.Wait()
+}
+
+func (c Controller) next(ctx context.Context, log *slog.Logger, queue workqueue.TypedRateLimitingInterface[string]) bool {
+	key, down := queue.Get()
+	if down {
+		return false
+	}
+	defer queue.Done(key)
+	if ctx.Err() != nil {
+		return false
+	}
+	result, err := c.guarded(ctx, key)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		log.Error("reconcile failed; trying again", "key", key, "failures", queue.NumRequeues(key)+1, "error", err)
+		queue.AddRateLimited(key)
+	default:
+		queue.Forget(key)
+		if result.Gone {
+			break
+		}
+		if after := result.After; after > 0 && (c.Resync == 0 || after < c.Resync) {
+			queue.AddAfter(key, after)
+		} else if c.Resync > 0 {
+			queue.AddAfter(key, c.Resync)
+		}
+	}
+	return true
+}
+
+// guarded turns a panic over one key into its error, so that the other keys are served on.
+func (c Controller) guarded(ctx context.Context, key string) (result Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.Reconcile(ctx, key)
+}

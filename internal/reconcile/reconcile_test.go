@@ -1,0 +1,183 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+type thing struct{ N int }
+
+// start runs controllers until the test ends.
+func start(t *testing.T, c ...reconcile.Controller) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- reconcile.Run(ctx, quiet, c...) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func receive(t *testing.T, from <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-from:
+		if got != want {
+			t.Fatalf("reconciled %q, want %q", got, want)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%q was not reconciled", want)
+	}
+}
+
+func TestRowsThatExistChangeOrFailAreReconciled(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	things := store.NewTable[thing](s, "things")
+	owners := store.NewTable[thing](s, "owners")
+	if _, err := things.Create(t.Context(), "old", thing{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 100)
+	var failures atomic.Int32
+	start(t, reconcile.Controller{
+		Name: "things",
+		Sources: []reconcile.Source{
+			reconcile.Table(things, ""),
+			reconcile.Mapped(owners, "", func(k string) []string { return []string{"owned-by-" + k} }),
+		},
+		MinBackoff: time.Millisecond,
+		Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+			if key == "bad" {
+				switch failures.Add(1) {
+				case 1:
+					return reconcile.Result{}, errors.New("once")
+				case 2:
+					panic("twice")
+				}
+			}
+			seen <- key
+			return reconcile.Result{}, nil
+		},
+	})
+	receive(t, seen, "old")
+	for _, k := range []string{"new", "bad"} {
+		if _, err := things.Create(t.Context(), k, thing{}); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, seen, k)
+	}
+	if n := failures.Load(); n != 3 {
+		t.Errorf("a key that failed twice was tried %d times", n)
+	}
+	if _, err := owners.Create(t.Context(), "me", thing{}); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, seen, "owned-by-me")
+}
+
+func TestAKeyIsNeverReconciledTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	keys := make(chan string)
+	var at, most, total atomic.Int32
+	finished := make(chan string, 100)
+	start(t, reconcile.Controller{
+		Name: "one", Workers: 4, Sources: []reconcile.Source{reconcile.Channel(keys)},
+		Reconcile: func(context.Context, string) (reconcile.Result, error) {
+			most.Store(max(most.Load(), at.Add(1)))
+			defer at.Add(-1)
+			if total.Add(1) == 1 {
+				for range 20 { // told twenty times while at work: once more is enough
+					keys <- "k"
+				}
+			}
+			finished <- "k"
+			return reconcile.Result{}, nil
+		},
+	})
+	keys <- "k"
+	receive(t, finished, "k")
+	receive(t, finished, "k")
+	if most.Load() != 1 || total.Load() != 2 {
+		t.Errorf("%d at once, %d in all", most.Load(), total.Load())
+	}
+}
+
+func TestResyncAndAfterLookAgainUntilGone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]reconcile.Controller{
+		"resync": {Resync: time.Millisecond},
+		"after":  {},
+	} {
+		keys := make(chan string, 1)
+		seen := make(chan string, 100)
+		n := 0
+		c.Name, c.Sources = name, []reconcile.Source{reconcile.Channel(keys)}
+		c.Reconcile = func(context.Context, string) (reconcile.Result, error) {
+			n++
+			seen <- fmt.Sprint(n)
+			result := reconcile.Result{Gone: n == 3}
+			if name == "after" && n < 3 {
+				result.After = time.Millisecond
+			}
+			return result, nil
+		}
+		start(t, c)
+		keys <- "k"
+		for i := 1; i <= 3; i++ {
+			receive(t, seen, fmt.Sprint(i))
+		}
+		keys <- "k"
+		receive(t, seen, "4")
+	}
+}
+
+func TestOneLeaderAtATimeAndAnotherAfterIt(t *testing.T) {
+	t.Parallel()
+	client, key := storetest.Client(t), storetest.Prefix(t)
+	var leaders atomic.Int32
+	leading := make(chan context.CancelFunc)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wg.Go(func() {
+			err := reconcile.Lead(ctx, reconcile.Election{Client: client, Key: key, Identity: fmt.Sprint(i)}, quiet, func(ctx context.Context) error {
+				if n := leaders.Add(1); n != 1 {
+					t.Errorf("%d leaders", n)
+				}
+				defer leaders.Add(-1)
+				leading <- cancel
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		select {
+		case depose := <-leading:
+			depose()
+		case <-time.After(20 * time.Second):
+			t.Fatal("nobody leads")
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// Package storetest gives tests a store over a real etcd.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// New is an empty store that goes with the test. The tests of a process that run at the same
+// time share one etcd, each under a prefix of its own.
+func New(t testing.TB) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: Prefix(t), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Prefix is a prefix for the test's own keys in the shared etcd.
+func Prefix(t testing.TB) string {
+	return fmt.Sprintf("/%s-%d/", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+}
+
+// Client is a client of the shared etcd, without authentication, that goes with the test.
+func Client(t testing.TB) *clientv3.Client {
+	t.Helper()
+	endpoint := shared.acquire(t)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+var shared server
+
+// server is the etcd of this process; it runs while a test uses it.
+type server struct {
+	mu    sync.Mutex
+	users int
+	etcd  *embed.Etcd
+	dir   string
+}
+
+func (s *server) acquire(t testing.TB) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.etcd == nil {
+		dir, err := os.MkdirTemp("", "storetest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		etcd, err := start(filepath.Join(dir, "etcd"))
+		if err != nil {
+			os.RemoveAll(dir)
+			t.Fatalf("start etcd: %v", err)
+		}
+		s.etcd, s.dir = etcd, dir
+	}
+	s.users++
+	t.Cleanup(s.release)
+	return "http://" + s.etcd.Clients[0].Addr().String()
+}
+
+func (s *server) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users > 0 {
+		return
+	}
+	s.etcd.Close()
+	os.RemoveAll(s.dir)
+	s.etcd = nil
+}
+
+func start(data string) (*embed.Etcd, error) {
+	c := embed.NewConfig()
+	c.Dir = data
+	c.LogLevel = "error"
+	c.UnsafeNoFsync = true
+	any := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = any, any
+	c.ListenClientUrls, c.AdvertiseClientUrls = any, any
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	etcd, err := embed.StartEtcd(c)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-etcd.Server.ReadyNotify():
+		return etcd, nil
+	case err := <-etcd.Err():
+		return nil, err
+	case <-time.After(30 * time.Second):
+		etcd.Close()
+		return nil, context.DeadlineExceeded
+	}
+}
