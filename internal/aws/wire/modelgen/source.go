@@ -1,0 +1,469 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// source is what one SDK package says about its wire format.
+type source struct {
+	name       string
+	hasSchemas bool
+	operations []operation
+	structs    map[string]*structure // by Go type: CreateRoleInput, Tag
+	unions     map[string][]string   // interface -> member names
+	enums      map[string]bool
+	errors     []*exception
+
+	requests  map[string]*codec // by shape: how serializers.go writes it
+	responses map[string]*codec // by shape: how deserializers.go reads it
+}
+
+type operation struct {
+	name    string
+	schemas [3]string // the operation, its input and its output, as variables of package schemas; nil for an empty structure
+}
+
+type structure struct {
+	name   string
+	fields []*field
+}
+
+type field struct {
+	name     string
+	expr     ast.Expr
+	required bool
+	limits   string // constraints as written in the model
+}
+
+type exception struct {
+	goType string
+	code   string
+	status int
+	schema string
+}
+
+// codec is one serializer or deserializer function.
+type codec struct {
+	goType string            // of a structure or union
+	places map[string]*place // by Go field or union member
+	item   string            // of a list: the element name
+	key    string            // of a map
+	value  string
+	elem   string // shape of list elements or map values, when not a scalar
+}
+
+type place struct {
+	name  string // parameter or element name
+	flat  bool
+	shape string // of the value, when not a scalar
+}
+
+func parseSDK(name, dir string) (*source, error) {
+	s := &source{
+		name: name, structs: map[string]*structure{}, unions: map[string][]string{}, enums: map[string]bool{},
+		requests: map[string]*codec{}, responses: map[string]*codec{},
+	}
+	var files []*ast.File
+	for _, pattern := range []string{"*.go", "types/*.go"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, f)
+			if base, ok := strings.CutPrefix(filepath.Base(path), "api_op_"); ok {
+				s.operations = append(s.operations, operation{name: strings.TrimSuffix(base, ".go")})
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "schemas")); err == nil {
+		s.hasSchemas = true
+	}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE {
+				for _, spec := range g.Specs {
+					s.addType(spec.(*ast.TypeSpec))
+				}
+			}
+		}
+	}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				if err := s.addFunc(fn); err != nil {
+					return nil, fmt.Errorf("%s: %w", fn.Name.Name, err)
+				}
+			}
+		}
+	}
+	slices.SortFunc(s.errors, func(a, b *exception) int { return strings.Compare(a.goType, b.goType) })
+	if s.hasSchemas {
+		return s, s.addSchemas(filepath.Join(dir, "schemas", "schemas.go"))
+	}
+	return s, nil
+}
+
+func (s *source) addType(t *ast.TypeSpec) {
+	name := t.Name.Name
+	switch x := t.Type.(type) {
+	case *ast.StructType:
+		st := &structure{name: name}
+		for _, f := range x.Fields.List {
+			for _, n := range f.Names {
+				if n.IsExported() && n.Name != "ResultMetadata" && n.Name != "ErrorCodeOverride" {
+					st.fields = append(st.fields, &field{name: n.Name, expr: f.Type})
+				}
+			}
+		}
+		s.structs[name] = st
+	case *ast.InterfaceType:
+		for _, m := range x.Methods.List {
+			if len(m.Names) == 1 && m.Names[0].Name == "is"+name {
+				s.unions[name] = nil
+			}
+		}
+	case *ast.Ident:
+		if x.Name == "string" {
+			s.enums[name] = true
+		}
+	}
+}
+
+var (
+	serializer   = regexp.MustCompile(`^aws\w+?_serialize(?:Op)?Document(\w+)$`)
+	deserializer = regexp.MustCompile(`^aws\w+?_deserialize(?:Op)?Document(\w+)$`)
+)
+
+func (s *source) addFunc(fn *ast.FuncDecl) error {
+	name := fn.Name.Name
+	if fn.Recv != nil {
+		recv := strings.TrimPrefix(typeString(fn.Recv.List[0].Type), "*")
+		switch {
+		case name == "ErrorCode":
+			s.errors = append(s.errors, &exception{goType: recv, code: lastString(fn.Body)})
+		case name == "ErrorFault":
+			// Errors keep the order of their methods: ErrorCode comes before ErrorFault.
+			e := s.errors[len(s.errors)-1]
+			e.status = 400
+			if strings.Contains(nodeText(fn.Body), "FaultServer") {
+				e.status = 500
+			}
+		case strings.HasPrefix(name, "is") && len(fn.Type.Params.List) == 0:
+			if union := strings.TrimPrefix(name, "is"); s.isUnion(union) {
+				if member, ok := strings.CutPrefix(recv, union+"Member"); ok {
+					s.unions[union] = append(s.unions[union], member)
+				}
+			}
+		}
+		return nil
+	}
+	if m := serializer.FindStringSubmatch(name); m != nil {
+		s.requests[m[1]] = serializerCodec(fn)
+		return nil
+	}
+	if m := deserializer.FindStringSubmatch(name); m != nil {
+		s.responses[m[1]] = deserializerCodec(fn)
+		return nil
+	}
+	if strings.HasPrefix(name, "validate") && len(fn.Type.Params.List) == 1 {
+		s.addRequired(fn)
+	}
+	return nil
+}
+
+func (s *source) isUnion(name string) bool { _, ok := s.unions[name]; return ok }
+
+func (s *source) addRequired(fn *ast.FuncDecl) {
+	st := s.structs[goTypeName(fn.Type.Params.List[0].Type)]
+	if st == nil {
+		return
+	}
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || !strings.HasSuffix(typeString(call.Fun), "NewErrParamRequired") {
+			return true
+		}
+		member := stringLit(call.Args[0])
+		for _, f := range st.fields {
+			if f.name == member {
+				f.required = true
+			}
+		}
+		return true
+	})
+}
+
+// serializerCodec reads one function of serializers.go. Every member is one statement of the form
+//
+//	if v.Tags != nil { objectKey := object.FlatKey("Tag"); if err := ..._serializeDocumentTagList(v.Tags, objectKey); ... }
+//
+// and every union member one case of a type switch.
+func serializerCodec(fn *ast.FuncDecl) *codec {
+	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), places: map[string]*place{}}
+	record := func(owner string, body ast.Node) {
+		p := &place{}
+		ast.Inspect(body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			switch f := typeString(call.Fun); {
+			case f == "object.Key" || f == "object.FlatKey":
+				if lit := stringLit(call.Args[0]); lit != "" {
+					p.name, p.flat = lit, f == "object.FlatKey"
+				}
+			case serializer.MatchString(f):
+				p.shape = serializer.FindStringSubmatch(f)[1]
+			}
+			return true
+		})
+		if p.name != "" {
+			c.places[owner] = p
+		}
+	}
+	for _, stmt := range fn.Body.List {
+		switch x := stmt.(type) {
+		case *ast.IfStmt:
+			if owner := selected(x.Cond, "v"); owner != "" {
+				record(owner, x.Body)
+			}
+		case *ast.BlockStmt:
+			if owner := selected(x, "v"); owner != "" {
+				record(owner, x)
+			}
+		case *ast.TypeSwitchStmt:
+			for _, cc := range x.Body.List {
+				clause := cc.(*ast.CaseClause)
+				if len(clause.List) == 1 {
+					_, member, ok := strings.Cut(goTypeName(clause.List[0]), c.goType+"Member")
+					if ok {
+						record(member, &ast.BlockStmt{List: clause.Body})
+					}
+				}
+			}
+		}
+	}
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch f := typeString(call.Fun); {
+		case f == "value.Array":
+			c.item = "member"
+			if len(call.Args) > 0 {
+				c.item = stringLit(call.Args[0])
+			}
+		case f == "value.Map":
+			c.key, c.value = stringLit(call.Args[0]), stringLit(call.Args[1])
+		case serializer.MatchString(f):
+			c.elem = serializer.FindStringSubmatch(f)[1]
+		}
+		return true
+	})
+	return c
+}
+
+// deserializerCodec reads one function of deserializers.go. Every member is one case of the form
+//
+//	case strings.EqualFold("vpcSet", t.Name.Local): ... sv.Vpcs ...
+func deserializerCodec(fn *ast.FuncDecl) *codec {
+	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), places: map[string]*place{}}
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		clause, ok := n.(*ast.CaseClause)
+		if !ok || len(clause.List) != 1 {
+			return true
+		}
+		call, ok := clause.List[0].(*ast.CallExpr)
+		if !ok || typeString(call.Fun) != "strings.EqualFold" || typeString(call.Args[1]) != "t.Name.Local" {
+			return true
+		}
+		p := &place{name: stringLit(call.Args[0])}
+		body := &ast.BlockStmt{List: clause.Body}
+		ast.Inspect(body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if m := deserializer.FindStringSubmatch(typeString(call.Fun)); m != nil {
+					p.shape, p.flat = strings.CutSuffix(m[1], "Unwrapped")
+				}
+			}
+			return true
+		})
+		owner := selected(body, "sv")
+		if owner == "" {
+			// A union member: uv = &types.XMemberY{Value: mv}
+			ast.Inspect(body, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.CompositeLit); ok {
+					if _, member, ok := strings.Cut(goTypeName(lit.Type), c.goType+"Member"); ok && c.goType != "" {
+						owner = member
+					}
+				}
+				return true
+			})
+		}
+		switch {
+		case owner != "":
+			c.places[owner] = p
+		case isMapParam(fn):
+			if c.key == "" {
+				c.key = p.name
+			} else {
+				c.value, c.elem = p.name, p.shape
+			}
+		default:
+			c.item, c.elem = p.name, p.shape
+		}
+		return true
+	})
+	return c
+}
+
+func isMapParam(fn *ast.FuncDecl) bool {
+	star, ok := fn.Type.Params.List[0].Type.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	_, ok = star.X.(*ast.MapType)
+	return ok
+}
+
+// addSchemas finds the schema variables of operations and errors, and the status of errors.
+func (s *source) addSchemas(path string) error {
+	used := regexp.MustCompile(`smithy\.NewOperationSchema\(schemas\.(\w+), (nil|schemas\.\w+), (nil|schemas\.\w+)\)`)
+	dir := filepath.Dir(filepath.Dir(path))
+	for i, op := range s.operations {
+		code, err := os.ReadFile(filepath.Join(dir, "api_op_"+op.name+".go"))
+		if err != nil {
+			return err
+		}
+		m := used.FindSubmatch(code)
+		if m == nil {
+			return fmt.Errorf("api_op_%s.go names no schemas", op.name)
+		}
+		s.operations[i].schemas = [3]string{"schemas." + string(m[1]), string(m[2]), string(m[3])}
+	}
+	code, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	errors, err := os.ReadFile(filepath.Join(dir, "types", "errors.go"))
+	if err != nil {
+		return err
+	}
+	for _, e := range s.errors {
+		m := regexp.MustCompile(`func \(v \*` + e.goType + `\) Serialize\(s smithy\.ShapeSerializer\) \{\s+s\.WriteStruct\(schemas\.(\w+)\)`).FindSubmatch(errors)
+		if m == nil {
+			return fmt.Errorf("types/errors.go: %s has no schema", e.goType)
+		}
+		e.schema = string(m[1])
+		declared := regexp.MustCompile(`(?s)var ` + e.schema + ` = smithy\.NewSchema\(.*?\n\n`).Find(code)
+		if m := regexp.MustCompile(`HTTPError\{Code: (\d+)\}`).FindSubmatch(declared); m != nil {
+			e.status, _ = strconv.Atoi(string(m[1]))
+		}
+		if m := regexp.MustCompile(`(?s)AWSQueryError\{ErrorCode: "([^"]+)",\s*StatusCode: (\d+)`).FindSubmatch(declared); m != nil {
+			e.code = string(m[1])
+			if !bytes.Contains(declared, []byte("HTTPError{")) {
+				e.status, _ = strconv.Atoi(string(m[2]))
+			}
+		}
+	}
+	return nil
+}
+
+// Small readings of syntax.
+
+func typeString(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return typeString(x.X) + "." + x.Sel.Name
+	case *ast.StarExpr:
+		return "*" + typeString(x.X)
+	case *ast.ArrayType:
+		return "[]" + typeString(x.Elt)
+	case *ast.MapType:
+		return "map[" + typeString(x.Key) + "]" + typeString(x.Value)
+	}
+	return ""
+}
+
+// goTypeName returns X for **types.X, *XInput, types.X and &types.X; empty for other types.
+func goTypeName(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.StarExpr:
+		return goTypeName(x.X)
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
+}
+
+// selected returns the first field that node selects from the variable: F of v.F.
+func selected(node ast.Node, variable string) string {
+	var name string
+	ast.Inspect(node, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && name == "" {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Name == variable {
+				name = sel.Sel.Name
+			}
+		}
+		return name == ""
+	})
+	return name
+}
+
+func stringLit(e ast.Expr) string {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return ""
+	}
+	s, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+func lastString(body ast.Node) string {
+	var last string
+	ast.Inspect(body, func(n ast.Node) bool {
+		if e, ok := n.(ast.Expr); ok {
+			if s := stringLit(e); s != "" {
+				last = s
+			}
+		}
+		return true
+	})
+	return last
+}
+
+func nodeText(n ast.Node) string {
+	var b strings.Builder
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			b.WriteString(id.Name + " ")
+		}
+		return true
+	})
+	return b.String()
+}
