@@ -1,0 +1,82 @@
+package bundle
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Step is where a build is.
+type Step string
+
+const (
+	Waiting     Step = "waiting for another process that builds it"
+	Downloading Step = "downloading modules"
+	Compiling   Step = "compiling"
+	Linking     Step = "linking"
+	Ready       Step = "ready"
+)
+
+// Progress is one report of a build.
+type Progress struct {
+	Minor string // the version that is built: "1.35"
+	Step  Step
+	Done  int // modules downloaded, or packages compiled
+	Total int // packages to compile; 0 while it is not known
+
+	// Detail is the module, the package or, at the end, the file.
+	Detail string
+}
+
+// Percent is how much of the compilation is done. Linking, about a tenth of a cold build, is the
+// rest to 100.
+func (p Progress) Percent() int {
+	switch {
+	case p.Step == Ready:
+		return 100
+	case p.Step == Linking:
+		return 90
+	case p.Step == Compiling && p.Total > 0:
+		return p.Done * 90 / p.Total
+	}
+	return 0
+}
+
+func (p Progress) String() string {
+	text := fmt.Sprintf("Kubernetes %s: %s", p.Minor, p.Step)
+	switch {
+	case p.Step == Ready:
+		return text + ": " + p.Detail
+	case p.Step == Compiling && p.Total > 0:
+		return fmt.Sprintf("%s %d of %d packages", text, p.Done, p.Total)
+	case p.Step == Downloading && p.Done > 0:
+		return fmt.Sprintf("%s (%d)", text, p.Done)
+	}
+	return text
+}
+
+// Printer reports progress to a person: in a terminal as a bar, elsewhere as a line per step and per
+// tenth of the compilation. It may serve several builds, one after the other.
+func Printer(w io.Writer, terminal bool) func(Progress) {
+	var mu sync.Mutex
+	var last Progress
+	return func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		before := last
+		last = p
+		if terminal {
+			const width = 30
+			filled := p.Percent() * width / 100
+			fmt.Fprintf(w, "\r\033[K[%s%s] %3d%%  %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), p.Percent(), p)
+			if p.Step == Ready {
+				fmt.Fprintln(w)
+			}
+			return
+		}
+		if p.Minor != before.Minor || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 {
+			fmt.Fprintf(w, "%3d%%  %s\n", p.Percent(), p)
+		}
+	}
+}
