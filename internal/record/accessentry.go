@@ -11,7 +11,9 @@ import (
 // AccessEntry lets an IAM principal into a cluster.
 //
 // Writer: internal/aws/eks (for the creator's entry and the entries of node groups and
-// Fargate profiles too: their controllers call the API). Rows go with their cluster.
+// Fargate profiles too: their controllers call the API). The control-plane controller removes the
+// rows of a deleted cluster before the Cluster row; a row whose ClusterID is not that of the
+// cluster under its name does not count.
 type AccessEntry struct {
 	ClusterID    string
 	PrincipalARN string
@@ -24,6 +26,9 @@ type AccessEntry struct {
 	ModifiedAt   time.Time
 	// Policies are the associated access policies, by policy ARN.
 	Policies []AccessPolicyAssociation
+	// ClientRequestToken and RequestHash are of the request that created the entry.
+	ClientRequestToken string
+	RequestHash        string
 }
 
 // AccessPolicyAssociation gives an entry the permissions of an access policy in a scope.

@@ -23,7 +23,8 @@ type Cluster struct {
 	// CreatorARN is the IAM principal (user or role ARN, never a session) that created the cluster.
 	CreatorARN string
 
-	// Version is the wanted minor version, "1.35".
+	// Version is the wanted minor version, "1.35". When the update that wanted it has failed,
+	// WantedVersion is what it was before.
 	Version string
 	RoleARN string
 
@@ -63,8 +64,26 @@ type Cluster struct {
 
 	Tags map[string]string
 
+	// LastUpdateID is the newest Update of the cluster itself. It is the only one that may be in
+	// progress: whoever starts another writes this row, at the revision that it judged by.
+	LastUpdateID string
+	// ClientRequestToken and RequestHash are of the request that created the cluster: the same
+	// request sent again gets the same answer.
+	ClientRequestToken string
+	RequestHash        string
+
 	// Deleting is set by DeleteCluster and never unset.
 	Deleting bool
+}
+
+// WantedVersion is the minor version that the control plane should serve: Version, unless last,
+// the update named by LastUpdateID, wanted it and has failed or was cancelled.
+func (c Cluster) WantedVersion(last Update) string {
+	if last.ID == c.LastUpdateID && last.Type == ekstypes.UpdateTypeVersionUpdate && last.PreviousVersion != "" &&
+		(last.Status == ekstypes.UpdateStatusFailed || last.Status == ekstypes.UpdateStatusCancelled) {
+		return last.PreviousVersion
+	}
+	return c.Version
 }
 
 // ClusterKey is the key of a cluster in every table that has one row per cluster.

@@ -27,6 +27,9 @@ type Update struct {
 	CreatedAt     time.Time
 	// PreviousVersion is what a version update returns to when it fails, "1.35".
 	PreviousVersion string
+	// ClientRequestToken and RequestHash are of the request that started the update.
+	ClientRequestToken string
+	RequestHash        string
 }
 
 // UpdateKey is the key of an update.
