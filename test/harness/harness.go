@@ -1,0 +1,462 @@
+// Package harness runs a real coracle daemon for end-to-end tests, and the real clients
+// against it: the aws command line, kubectl and the SDK.
+//
+// [Start] builds bin/coracle when it is out of date, starts `coracle serve` over a data
+// directory of the test's own on a free port, and at the end of the test runs
+// `coracle reset` and checks that no process was left behind.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+)
+
+// Region is where the tests live.
+const Region = "eu-west-1"
+
+// Root is the repository's directory.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	out := filepath.Join(Root(), "bin", "coracle")
+	cmd := exec.Command("go", "build", "-o", out, "./cmd/coracle")
+	cmd.Dir = Root()
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build bin/coracle: %w\n%s", err, text)
+	}
+	return out, nil
+})
+
+// Binary is the path of bin/coracle, up to date.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Daemon is a `coracle serve` of a test's own.
+type Daemon struct {
+	Dir      string // its data directory
+	Endpoint string // http://127.0.0.1:port
+	// Env is what `coracle env` prints, as KEY=value.
+	Env []string
+
+	t      testing.TB
+	binary string
+	listen string
+	extra  []string // environment of the daemon itself
+	home   string
+	log    *os.File
+
+	mu     sync.Mutex
+	serve  *exec.Cmd
+	exited chan struct{}
+}
+
+// Start starts a daemon that goes with the test. extraEnv (KEY=value) is added to its environment.
+func Start(t testing.TB, extraEnv ...string) *Daemon {
+	t.Helper()
+	// Not t.TempDir: its name is long, and unix sockets' paths are short.
+	dir, err := os.MkdirTemp("", "coracle-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "serve.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Daemon{
+		Dir:    filepath.Join(dir, "data"),
+		t:      t,
+		binary: Binary(t),
+		listen: FreeAddress(t),
+		extra:  extraEnv,
+		home:   dir,
+		log:    log,
+	}
+	d.Endpoint = "http://" + d.listen
+	t.Cleanup(func() {
+		d.Kill()
+		log.Close()
+		if out, err := exec.Command(d.binary, "reset", "--yes", "--data-dir", d.Dir).CombinedOutput(); err != nil {
+			t.Errorf("coracle reset: %v\n%s", err, out)
+		}
+		if left := d.Processes(); len(left) > 0 {
+			t.Errorf("coracle reset left processes:\n%s", strings.Join(left, "\n"))
+		}
+		if _, err := os.Stat(d.Dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("coracle reset left %s: %v", d.Dir, err)
+		}
+		if t.Failed() {
+			if text, err := os.ReadFile(log.Name()); err == nil {
+				t.Logf("the daemon's log ends:\n%s", tail(text, 60))
+			}
+		}
+		os.RemoveAll(dir)
+	})
+	d.Serve()
+	out, err := exec.Command(d.binary, "env", "--data-dir", d.Dir).Output()
+	if err != nil {
+		t.Fatalf("coracle env: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if kv, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
+			k, v, _ := strings.Cut(kv, "=")
+			d.Env = append(d.Env, k+"="+strings.Trim(v, `'"`))
+		}
+	}
+	return d
+}
+
+// FreeAddress is a loopback address on which nobody listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Serve starts the daemon over the data directory and waits until it is healthy.
+func (d *Daemon) Serve() {
+	d.t.Helper()
+	d.Launch()
+	if err := d.Healthy(); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// Launch starts the daemon and does not wait.
+func (d *Daemon) Launch() {
+	d.t.Helper()
+	cmd := exec.Command(d.binary, "serve", "--data-dir", d.Dir, "--listen", d.listen, "--region", Region)
+	cmd.Env = append(append(os.Environ(), "CORACLE_BUNDLES="+filepath.Join(Root(), "bin", "bundles")), d.extra...)
+	cmd.Stdout, cmd.Stderr = d.log, d.log
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // a killed daemon's exit status says nothing
+		close(exited)
+	}()
+	d.mu.Lock()
+	d.serve, d.exited = cmd, exited
+	d.mu.Unlock()
+}
+
+// SetExtraEnv replaces what is added to the environment of the next Launch.
+func (d *Daemon) SetExtraEnv(env ...string) { d.extra = env }
+
+// Healthy waits until GET /healthz answers 200.
+func (d *Daemon) Healthy() error {
+	return Until(30*time.Second, 5*time.Millisecond, func() error {
+		select {
+		case <-d.Exited():
+			text, _ := os.ReadFile(d.log.Name())
+			return Stop(fmt.Errorf("coracle serve exited; its log ends:\n%s", tail(text, 30)))
+		default:
+		}
+		resp, err := http.Get(d.Endpoint + "/healthz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != 200 {
+			return fmt.Errorf("GET /healthz: %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// Exited is closed when the daemon that was last launched is gone.
+func (d *Daemon) Exited() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.exited
+}
+
+// Kill ends the daemon with SIGKILL and waits for its end. What it started lives on.
+func (d *Daemon) Kill() {
+	d.mu.Lock()
+	cmd, exited := d.serve, d.exited
+	d.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended by itself
+	<-exited
+}
+
+// Restart kills the daemon and starts it again.
+func (d *Daemon) Restart() {
+	d.t.Helper()
+	d.Kill()
+	d.Serve()
+}
+
+// PID is the process ID of the daemon that was last launched.
+func (d *Daemon) PID() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.serve.Process.Pid
+}
+
+// Processes are the command lines of all processes that name the data directory in their
+// arguments or environment, "pid command line".
+func (d *Daemon) Processes() []string {
+	var found []string
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range dirs {
+		if p == fmt.Sprintf("/proc/%d", os.Getpid()) {
+			continue
+		}
+		cmdline, _ := os.ReadFile(p + "/cmdline")
+		environ, _ := os.ReadFile(p + "/environ")
+		if bytes.Contains(cmdline, []byte(d.Dir)) || bytes.Contains(environ, []byte(d.Dir)) {
+			found = append(found, filepath.Base(p)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// Variable is a variable that `coracle env` printed.
+func (d *Daemon) Variable(name string) string {
+	for _, kv := range d.Env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// Config is the SDK's configuration for the account's root user.
+func (d *Daemon) Config() aws.Config {
+	return d.ConfigFor(d.Variable("AWS_ACCESS_KEY_ID"), d.Variable("AWS_SECRET_ACCESS_KEY"), "")
+}
+
+// ConfigFor is the SDK's configuration for the holder of an access key.
+func (d *Daemon) ConfigFor(id, secret, session string) aws.Config {
+	return aws.Config{
+		Region:           Region,
+		BaseEndpoint:     aws.String(d.Endpoint),
+		Credentials:      credentials.NewStaticCredentialsProvider(id, secret, session),
+		RetryMaxAttempts: 1,
+	}
+}
+
+// Command is a command of one of the real clients, in the environment that `coracle env` prints.
+// kubeconfig may be empty.
+func (d *Daemon) Command(ctx context.Context, kubeconfig, name string, args ...string) *exec.Cmd {
+	if name == "coracle" {
+		name = d.binary
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(append(os.Environ(), d.Env...),
+		"HOME="+d.home, // no ~/.aws or ~/.kube of the person who runs the tests
+		"PYENV_VERSION="+os.Getenv("PYENV_VERSION"),
+		"AWS_PAGER=", "AWS_MAX_ATTEMPTS=1", "AWS_EC2_METADATA_DISABLED=true",
+		"KUBECONFIG="+kubeconfig)
+	return cmd
+}
+
+// Try runs a command and gives back what it printed.
+func (d *Daemon) Try(kubeconfig, name string, args ...string) (stdout, stderr string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := d.Command(ctx, kubeconfig, name, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// Run runs a command that must succeed and gives back its standard output.
+func (d *Daemon) Run(kubeconfig, name string, args ...string) string {
+	d.t.Helper()
+	out, errs, err := d.Try(kubeconfig, name, args...)
+	if err != nil {
+		d.t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, errs)
+	}
+	return out
+}
+
+// AWS runs the unmodified aws command line, which must succeed, and decodes its JSON into
+// into unless that is nil.
+func (d *Daemon) AWS(into any, args ...string) string {
+	d.t.Helper()
+	out := d.Run("", "aws", append(args, "--output", "json")...)
+	if into != nil {
+		if err := json.Unmarshal([]byte(out), into); err != nil {
+			d.t.Fatalf("aws %s printed no JSON: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return out
+}
+
+// ClusterRole makes the role that clusters run under and returns its ARN.
+func (d *Daemon) ClusterRole() string {
+	d.t.Helper()
+	ctx := context.Background()
+	client := iam.NewFromConfig(d.Config())
+	out, err := client.CreateRole(ctx, &iam.CreateRoleInput{
+		RoleName: aws.String("eks-service"),
+		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow",
+			"Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}`),
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, err = client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{
+		RoleName: aws.String("eks-service"), PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"),
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return *out.Role.Arn
+}
+
+// Subnets are two subnets of the default VPC in different zones.
+func (d *Daemon) Subnets() []string {
+	d.t.Helper()
+	out, err := ec2.NewFromConfig(d.Config()).DescribeSubnets(context.Background(), &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if len(out.Subnets) < 2 {
+		d.t.Fatalf("the default VPC has %d subnets", len(out.Subnets))
+	}
+	return []string{*out.Subnets[0].SubnetId, *out.Subnets[1].SubnetId}
+}
+
+// CreateCluster asks for a cluster; it does not wait.
+func (d *Daemon) CreateCluster(name, version, role string, subnets []string) {
+	d.t.Helper()
+	_, err := eks.NewFromConfig(d.Config()).CreateCluster(context.Background(), &eks.CreateClusterInput{
+		Name: aws.String(name), Version: aws.String(version), RoleArn: aws.String(role),
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+	})
+	if err != nil {
+		d.t.Fatalf("create cluster %s: %v", name, err)
+	}
+}
+
+// AwaitStatus waits until the cluster has the status, and gives it back.
+func (d *Daemon) AwaitStatus(name string, want ekstypes.ClusterStatus) *ekstypes.Cluster {
+	d.t.Helper()
+	client := eks.NewFromConfig(d.Config())
+	var found *ekstypes.Cluster
+	err := Until(3*time.Minute, 20*time.Millisecond, func() error {
+		out, err := client.DescribeCluster(context.Background(), &eks.DescribeClusterInput{Name: aws.String(name)})
+		if err != nil {
+			return err
+		}
+		found = out.Cluster
+		if found.Status == want {
+			return nil
+		}
+		if found.Status == ekstypes.ClusterStatusFailed {
+			return Stop(fmt.Errorf("cluster %s is FAILED: %s", name, Text(found.Health)))
+		}
+		return fmt.Errorf("cluster %s is %s, not %s", name, found.Status, want)
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return found
+}
+
+// AwaitGone waits until DescribeCluster no longer finds the cluster.
+func (d *Daemon) AwaitGone(name string) {
+	d.t.Helper()
+	client := eks.NewFromConfig(d.Config())
+	err := Until(time.Minute, 20*time.Millisecond, func() error {
+		_, err := client.DescribeCluster(context.Background(), &eks.DescribeClusterInput{Name: aws.String(name)})
+		var gone *ekstypes.ResourceNotFoundException
+		if errors.As(err, &gone) {
+			return nil
+		}
+		return fmt.Errorf("cluster %s is still described: %v", name, err)
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// Kubeconfig writes a kubeconfig for the cluster with `aws eks update-kubeconfig`.
+func (d *Daemon) Kubeconfig(cluster string) string {
+	d.t.Helper()
+	path := filepath.Join(d.home, "kubeconfig-"+cluster)
+	d.Run("", "aws", "eks", "update-kubeconfig", "--name", cluster, "--kubeconfig", path)
+	return path
+}
+
+// Text is v as JSON, for messages.
+func Text(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+type stopped struct{ error }
+
+// Stop makes Until give up at once.
+func Stop(err error) error { return stopped{err} }
+
+// Until calls try every interval until it returns nil, and gives up with its last error
+// after limit.
+func Until(limit, interval time.Duration, try func() error) error {
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		var stop stopped
+		if errors.As(err, &stop) {
+			return stop.error
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %s: %w", limit, err)
+		}
+		<-tick.C
+	}
+}
+
+func tail(text []byte, lines int) string {
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
