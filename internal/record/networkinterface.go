@@ -1,0 +1,53 @@
+package record
+
+import (
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// NetworkInterface is an elastic network interface. Its addresses are claimed in [AddressBlock]s of its subnet, and an
+// elastic address that points at it stands in the [Address].
+//
+// Writer: internal/aws/ec2.
+type NetworkInterface struct {
+	EC2Resource
+	VPCID            string
+	SubnetID         string
+	AvailabilityZone string
+	Description      string
+	MACAddress       string
+	InterfaceType    ec2types.NetworkInterfaceType
+	SecurityGroupIDs []string
+	SourceDestCheck  bool
+	// PrivateIPs are its IPv4 addresses, the primary first.
+	PrivateIPs   []string
+	IPv4Prefixes []string `json:",omitempty"`
+	IPv6IPs      []string `json:",omitempty"`
+	IPv6Prefixes []string `json:",omitempty"`
+	// PrimaryIPv6 says that the first IPv6 address stays as long as the interface.
+	PrimaryIPv6 bool `json:",omitempty"`
+	// RequesterID is the principal that created it. RequesterManaged interfaces were created by an AWS service on
+	// behalf of the account, and only that service may change or delete them.
+	RequesterID      string
+	RequesterManaged bool
+	Attachment       *NetworkInterfaceAttachment `json:",omitempty"`
+}
+
+// NetworkInterfaceAttachment is how a network interface is attached.
+type NetworkInterfaceAttachment struct {
+	ID                  string // "eni-attach-…"
+	InstanceID          string `json:",omitempty"` // empty for what an AWS service runs out of sight
+	InstanceOwnerID     string
+	DeviceIndex         int32
+	NetworkCardIndex    int32
+	DeleteOnTermination bool
+	AttachedAt          time.Time
+}
+
+// NetworkInterfaces is the table of network interfaces, by EC2Key.
+func NetworkInterfaces(s *store.Store) store.Table[NetworkInterface] {
+	return store.NewTable[NetworkInterface](s, "networkinterfaces")
+}
