@@ -1,0 +1,582 @@
+// Package process runs programs that outlive the daemon which started them.
+//
+// The process table of the kernel is the only record. Every program is started in a session of
+// its own with two variables in its environment, CORACLE_PROCESS=<owner>/<name> and
+// CORACLE_PROCESS_SPEC=<hash>, so that no instant exists at which a process runs that is not
+// written down: a daemon killed right after the fork finds its child by [Find], and so does
+// "coracle reset". A state file would only be a second truth that can be stale.
+//
+// The life of a process: [Supervisor.Ensure] starts it, or adopts the one that runs already
+// with the same specification, or replaces the one that runs with another. When it dies it is
+// started again after a pause that doubles with each death and is forgotten once it ran for a
+// while. [Supervisor.Stop] ends it: SIGTERM, then SIGKILL after its grace time, to its whole
+// process group. [Supervisor.Close] lets go of all of them and leaves them running.
+package process
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+)
+
+var (
+	crashBeforeFork = crash.At("process/before-fork")
+	crashAfterFork  = crash.At("process/after-fork")
+	crashStopping   = crash.At("process/stopping")
+)
+
+// Spec says what is to run. Two specifications with the same Hash run the same.
+type Spec struct {
+	// Name identifies the process among those of its owner: "<cluster ID>/kube-apiserver".
+	Name string
+	Path string
+	// Args are the arguments, without the program's name.
+	Args []string
+	// Env is the whole environment beside the two marks.
+	Env []string
+	Dir string
+	// Revision stands for what the process reads only when it starts: another restarts it.
+	Revision string
+
+	// Log is the file that its output is appended to. When it grows beyond LogLimit (20 MiB
+	// when 0) its content moves to Log + ".1".
+	Log      string
+	LogLimit int64
+	// Grace is the time between SIGTERM and SIGKILL; 10 s when 0.
+	Grace time.Duration
+	// OOMScoreAdj is what the kernel adds to its badness when memory runs out, -1000 to 1000.
+	OOMScoreAdj int
+}
+
+// Hash identifies what the process runs; how it is logged and stopped does not count.
+func (s Spec) Hash() string {
+	b, err := json.Marshal([]any{s.Path, s.Args, s.Env, s.Dir, s.Revision})
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:12])
+}
+
+func (s Spec) grace() time.Duration {
+	if s.Grace == 0 {
+		return 10 * time.Second
+	}
+	return s.Grace
+}
+
+func (s Spec) logLimit() int64 {
+	if s.LogLimit == 0 {
+		return 20 << 20
+	}
+	return s.LogLimit
+}
+
+// Status is how a process is.
+type Status struct {
+	Name    string
+	Running bool
+	PID     int       // of the running process
+	Started time.Time // of the running process
+	Hash    string    // of the specification that runs, or is to run
+
+	// Deaths counts those in a row that came too early to forget. LastExit says how the last
+	// one was: "exit status 1", "signal: killed". Next is when it is tried again.
+	Deaths   int
+	LastExit string
+	Next     time.Time
+}
+
+// Event tells that a process started (or was adopted) or died.
+type Event struct {
+	Name   string
+	Died   bool
+	Status Status
+}
+
+// Options adjust a Supervisor.
+type Options struct {
+	// Owner is the mark of whom the processes belong to, one for each data directory.
+	Owner string
+	Log   *slog.Logger
+	Clock clock.WithTicker
+	// Events is told what happens, in order for each process. It must not block.
+	Events func(Event)
+	// MinBackoff and MaxBackoff bound the pause before a restart: 100 ms and 30 s when 0.
+	MinBackoff, MaxBackoff time.Duration
+	// Healthy is how long a process must run for its earlier deaths to be forgotten; 20 s when 0.
+	Healthy time.Duration
+}
+
+// Supervisor keeps processes running. It is safe for concurrent use.
+type Supervisor struct {
+	o      Options
+	closed chan struct{}
+	tasks  sync.WaitGroup
+
+	mu       sync.Mutex
+	children map[string]*child
+}
+
+// child is one name.
+type child struct {
+	s    *Supervisor
+	name string
+
+	mu      sync.Mutex // held while the child is started or stopped
+	removed bool       // stopped and forgotten: look the name up again
+	wanted  bool
+	spec    Spec
+
+	view     sync.Mutex // guards what follows, briefly
+	strays   []*running // found at Open and not yet claimed
+	run      *running   // nil when dead
+	hash     string
+	deaths   int
+	lastExit string
+	next     time.Time
+	retry    clock.Timer
+}
+
+// Open finds the processes that an earlier supervisor of the same owner left behind. They run
+// on untouched until Ensure claims or Stop ends them.
+func Open(o Options) (*Supervisor, error) {
+	if o.Owner == "" || strings.Contains(o.Owner, "/") {
+		return nil, fmt.Errorf("process: bad owner %q", o.Owner)
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Events == nil {
+		o.Events = func(Event) {}
+	}
+	if o.MinBackoff == 0 {
+		o.MinBackoff = 100 * time.Millisecond
+	}
+	if o.MaxBackoff == 0 {
+		o.MaxBackoff = 30 * time.Second
+	}
+	if o.Healthy == 0 {
+		o.Healthy = 20 * time.Second
+	}
+	s := &Supervisor{o: o, closed: make(chan struct{}), children: map[string]*child{}}
+	found, err := Find(o.Owner)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		if !f.Leader {
+			continue
+		}
+		r, err := adopt(f)
+		if errors.Is(err, errGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c := s.child(f.Name)
+		c.strays = append(c.strays, r)
+		c.hash = f.Hash
+	}
+	s.tasks.Go(s.rotate)
+	return s, nil
+}
+
+func (s *Supervisor) child(name string) *child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.children[name]
+	if c == nil {
+		c = &child{s: s, name: name}
+		s.children[name] = c
+	}
+	return c
+}
+
+// Ensure makes the process run as spec says and go on running, and returns once it has been
+// started. A process that died and waits for its next attempt is left to it. ctx bounds the wait for the
+// end of a process that must make way.
+func (s *Supervisor) Ensure(ctx context.Context, spec Spec) (Status, error) {
+	c := s.child(spec.Name)
+	c.mu.Lock()
+	for c.removed {
+		c.mu.Unlock()
+		c = s.child(spec.Name)
+		c.mu.Lock()
+	}
+	defer c.mu.Unlock()
+	hash := spec.Hash()
+	if len(c.strays) > 0 {
+		if err := c.claim(ctx, hash, spec); err != nil {
+			return c.status(), err
+		}
+	}
+	same := c.wanted && c.spec.Hash() == hash
+	c.wanted, c.spec = true, spec
+	if r := c.current(); r != nil {
+		if r.hash == hash {
+			return c.status(), nil
+		}
+		if err := c.end(ctx, r); err != nil {
+			return c.status(), err
+		}
+	} else if same && c.waiting() {
+		return c.status(), nil
+	}
+	c.view.Lock()
+	c.deaths, c.lastExit = 0, ""
+	c.view.Unlock()
+	err := c.start()
+	return c.status(), err
+}
+
+// Stop ends the process for good and returns once it is gone.
+func (s *Supervisor) Stop(ctx context.Context, name string) error {
+	s.mu.Lock()
+	c := s.children[name]
+	s.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = false
+	c.view.Lock()
+	if c.retry != nil {
+		c.retry.Stop()
+		c.retry = nil
+	}
+	c.next = time.Time{}
+	c.view.Unlock()
+	for len(c.strays) > 0 {
+		if err := c.end(ctx, c.strays[0]); err != nil {
+			return err
+		}
+		c.pop()
+	}
+	if r := c.current(); r != nil {
+		if err := c.end(ctx, r); err != nil {
+			return err
+		}
+	}
+	c.removed = true
+	s.mu.Lock()
+	if s.children[name] == c {
+		delete(s.children, name)
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// List is the status of every process, also of those that nobody has claimed yet, whose names
+// begin with prefix, sorted by name.
+func (s *Supervisor) List(prefix string) []Status {
+	s.mu.Lock()
+	children := slices.Collect(maps.Values(s.children))
+	s.mu.Unlock()
+	var all []Status
+	for _, c := range children {
+		if strings.HasPrefix(c.name, prefix) {
+			all = append(all, c.status())
+		}
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Close stops supervising; the processes run on.
+func (s *Supervisor) Close() {
+	s.mu.Lock()
+	select {
+	case <-s.closed:
+		s.mu.Unlock()
+		return
+	default:
+	}
+	close(s.closed)
+	children := slices.Collect(maps.Values(s.children))
+	s.mu.Unlock()
+	for _, c := range children {
+		c.mu.Lock()
+		c.wanted = false
+		c.view.Lock()
+		if c.retry != nil {
+			c.retry.Stop()
+		}
+		if c.run != nil {
+			c.run.release()
+		}
+		c.view.Unlock()
+		for _, r := range c.strays {
+			r.release()
+		}
+		c.mu.Unlock()
+	}
+	s.tasks.Wait()
+}
+
+func (s *Supervisor) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *child) current() *running {
+	c.view.Lock()
+	defer c.view.Unlock()
+	return c.run
+}
+
+func (c *child) waiting() bool {
+	c.view.Lock()
+	defer c.view.Unlock()
+	return c.retry != nil
+}
+
+func (c *child) status() Status {
+	c.view.Lock()
+	defer c.view.Unlock()
+	st := Status{Name: c.name, Hash: c.hash, Deaths: c.deaths, LastExit: c.lastExit, Next: c.next}
+	r := c.run
+	if r == nil && len(c.strays) > 0 {
+		r = c.strays[0]
+	}
+	if r != nil {
+		st.Running, st.PID, st.Started = true, r.pid, r.started
+	}
+	return st
+}
+
+// claim takes the stray that runs what is wanted for the child's own and ends all others.
+func (c *child) claim(ctx context.Context, hash string, spec Spec) error {
+	for len(c.strays) > 0 {
+		r := c.strays[0]
+		if r.hash == hash && c.current() == nil {
+			c.take(r)
+		} else if err := c.end(ctx, r); err != nil {
+			return err
+		}
+		c.pop()
+	}
+	return nil
+}
+
+func (c *child) pop() {
+	c.view.Lock()
+	c.strays = c.strays[1:]
+	c.view.Unlock()
+}
+
+// take makes r the child's process and follows it.
+func (c *child) take(r *running) {
+	c.view.Lock()
+	c.run, c.hash = r, r.hash
+	c.next = time.Time{}
+	c.retry = nil
+	c.view.Unlock()
+	c.s.o.Events(Event{Name: c.name, Status: c.status()})
+	c.s.tasks.Go(func() {
+		exit, err := r.wait()
+		if err != nil { // released
+			return
+		}
+		c.died(r, exit)
+	})
+}
+
+// start forks. It is called with mu held and no process running.
+func (c *child) start() error {
+	if c.s.isClosed() {
+		return errors.New("the supervisor is closed")
+	}
+	crashBeforeFork.Here()
+	r, err := launch(c.s.o.Owner, c.spec)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", c.name, err)
+	}
+	crashAfterFork.Here()
+	r.started = c.s.o.Clock.Now()
+	if c.spec.OOMScoreAdj != 0 {
+		if err := setOOMScoreAdj(r.pid, c.spec.OOMScoreAdj); err != nil {
+			c.s.o.Log.Warn("could not set the OOM score; going on with the inherited one", "process", c.name, "error", err)
+		}
+	}
+	c.take(r)
+	return nil
+}
+
+// died is called when r has exited, whoever made it.
+func (c *child) died(r *running, exit string) {
+	c.view.Lock()
+	if c.run != r {
+		c.view.Unlock()
+		return
+	}
+	ran := c.s.o.Clock.Since(r.started)
+	c.run = nil
+	c.lastExit = exit
+	if ran >= c.s.o.Healthy {
+		c.deaths = 0
+	}
+	c.deaths++
+	if r.ending.Load() || c.s.isClosed() {
+		c.view.Unlock()
+		close(r.gone)
+		return
+	}
+	pause := c.schedule()
+	c.view.Unlock()
+	close(r.gone)
+	c.s.o.Log.Warn("process died; starting it again", "process", c.name, "pid", r.pid, "exit", exit, "ran", ran.Round(time.Millisecond), "in", pause)
+	c.s.o.Events(Event{Name: c.name, Died: true, Status: c.status()})
+}
+
+// schedule promises the next attempt. view is held.
+func (c *child) schedule() time.Duration {
+	pause := min(c.s.o.MaxBackoff, c.s.o.MinBackoff<<min(c.deaths-1, 20))
+	c.next = c.s.o.Clock.Now().Add(pause)
+	retry := c.s.o.Clock.NewTimer(pause)
+	c.retry = retry
+	c.s.tasks.Go(func() {
+		select {
+		case <-retry.C():
+			c.again(retry)
+		case <-c.s.closed:
+		}
+	})
+	return pause
+}
+
+// again is the attempt that died promised.
+func (c *child) again(promised clock.Timer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.view.Lock()
+	due := c.wanted && c.run == nil && c.retry == promised
+	c.view.Unlock()
+	if !due {
+		return
+	}
+	if err := c.start(); err != nil {
+		c.s.o.Log.Error("could not start a process again", "process", c.name, "error", err)
+		c.view.Lock()
+		c.deaths++
+		c.lastExit = err.Error()
+		c.schedule()
+		c.view.Unlock()
+		c.s.o.Events(Event{Name: c.name, Died: true, Status: c.status()})
+	}
+}
+
+// end stops r and waits until it is gone. mu is held.
+func (c *child) end(ctx context.Context, r *running) error {
+	r.ending.Store(true)
+	if c.current() != r { // a stray: nobody follows it yet
+		c.s.tasks.Go(func() {
+			if _, err := r.wait(); err == nil {
+				close(r.gone)
+			}
+		})
+	}
+	if err := r.signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop %s: %w", c.name, err)
+	}
+	crashStopping.Here()
+	grace := c.s.o.Clock.NewTimer(c.spec.grace())
+	defer grace.Stop()
+	select {
+	case <-r.gone:
+		return nil
+	case <-grace.C():
+	case <-ctx.Done():
+	}
+	// A cancelled wait must not leave a half-stopped process behind either.
+	if err := r.signal(syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill %s: %w", c.name, err)
+	}
+	select {
+	case <-r.gone:
+		return nil
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("process %d of %s did not end on SIGKILL within 10 s; it is stuck in the kernel: see /proc/%d/stack", r.pid, c.name, r.pid)
+	}
+}
+
+// rotate bounds the logs. The writers hold their files open with O_APPEND, so the content is
+// copied away and the file cut: what is written between the two is lost.
+func (s *Supervisor) rotate() {
+	ticker := s.o.Clock.NewTicker(10 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closed:
+			return
+		case <-ticker.C():
+		}
+		s.mu.Lock()
+		children := slices.Collect(maps.Values(s.children))
+		s.mu.Unlock()
+		for _, c := range children {
+			c.mu.Lock()
+			spec := c.spec
+			c.mu.Unlock()
+			if spec.Log == "" {
+				continue
+			}
+			if err := rotateLog(spec.Log, spec.logLimit()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.o.Log.Warn("could not rotate a log", "log", spec.Log, "error", err)
+			}
+		}
+	}
+}
+
+func rotateLog(name string, limit int64) error {
+	info, err := os.Stat(name)
+	if err != nil || info.Size() <= limit {
+		return err
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(name), ".rotate-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	if _, err := out.ReadFrom(in); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(out.Name(), name+".1"); err != nil {
+		return err
+	}
+	return os.Truncate(name, 0)
+}

@@ -1,0 +1,404 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+)
+
+// The test binary plays the programs that are run, and a daemon that is killed.
+func TestMain(m *testing.M) {
+	switch role := os.Getenv("ROLE"); role {
+	case "":
+		os.Exit(m.Run())
+	case "program":
+		fmt.Println("hello from", os.Args[1])
+		select {}
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("ready")
+		select {}
+	case "parent": // of a process that it leaves behind in its session
+		c := exec.Command(os.Args[0], "grandchild")
+		c.Env = append(os.Environ(), "ROLE=program")
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+		select {}
+	case "mortal":
+		os.Exit(3)
+	case "daemon": // dies where CORACLE_CRASH_AT says
+		s, err := Open(Options{Owner: os.Args[1]})
+		if err != nil {
+			panic(err)
+		}
+		if _, err := s.Ensure(context.Background(), spec(os.Args[2], "program")); err != nil {
+			panic(err)
+		}
+		select {}
+	}
+}
+
+func spec(dir, role string, args ...string) Spec {
+	return Spec{
+		Name: "cluster/" + role,
+		Path: os.Args[0],
+		Args: append([]string{role}, args...),
+		Env:  []string{"ROLE=" + role, "DIR=" + dir},
+		Log:  filepath.Join(dir, role+".log"),
+	}
+}
+
+type fixture struct {
+	*testing.T
+	owner string
+	dir   string
+
+	mu     sync.Mutex
+	events []Event
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Parallel()
+	f := &fixture{T: t, dir: t.TempDir()}
+	f.owner = "test-" + strconv.Itoa(os.Getpid()) + "-" + strings.ReplaceAll(t.Name(), "/", "-")
+	t.Cleanup(func() {
+		if _, err := Kill(f.owner); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func (f *fixture) spec(role string, args ...string) Spec {
+	s := spec(f.dir, role, args...)
+	exe, err := os.Executable()
+	if err != nil {
+		f.Fatal(err)
+	}
+	s.Path = exe
+	return s
+}
+
+func (f *fixture) open() *Supervisor {
+	f.Helper()
+	s, err := Open(Options{Owner: f.owner, MinBackoff: 10 * time.Millisecond, MaxBackoff: 80 * time.Millisecond, Events: func(e Event) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.events = append(f.events, e)
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(s.Close)
+	return s
+}
+
+func (f *fixture) ensure(s *Supervisor, spec Spec) Status {
+	f.Helper()
+	st, err := s.Ensure(f.Context(), spec)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return st
+}
+
+// until polls, because what it waits for happens in another process.
+func (f *fixture) until(what string, done func() bool) {
+	f.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			f.Fatalf("not within 10 s: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(b), ") Z")
+}
+
+func status(s *Supervisor, name string) Status {
+	for _, st := range s.List("") {
+		if st.Name == name {
+			return st
+		}
+	}
+	return Status{}
+}
+
+func TestOutputGoesToTheLogAndNoFileIsInherited(t *testing.T) {
+	f := newFixture(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	st := f.ensure(f.open(), f.spec("program"))
+	f.until("output", func() bool {
+		b, _ := os.ReadFile(filepath.Join(f.dir, "program.log"))
+		return string(b) == "hello from program\n"
+	})
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", st.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		target, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", st.PID, fd.Name()))
+		if strings.HasPrefix(target, "socket:") {
+			t.Errorf("the child has inherited fd %s, a socket", fd.Name())
+		}
+	}
+	if sid, err := syscall.Getpgid(st.PID); err != nil || sid != st.PID {
+		t.Errorf("process group is %d (%v), want its own, %d", sid, err, st.PID)
+	}
+}
+
+func TestEnsureAgainChangesNothingAndAnotherSpecificationReplaces(t *testing.T) {
+	f := newFixture(t)
+	s := f.open()
+	first := f.ensure(s, f.spec("program"))
+	if again := f.ensure(s, f.spec("program")); again.PID != first.PID {
+		t.Errorf("the same specification restarted the process: %d, then %d", first.PID, again.PID)
+	}
+	changed := f.spec("program", "--more")
+	second := f.ensure(s, changed)
+	if second.PID == first.PID || alive(first.PID) {
+		t.Errorf("another specification did not replace the process %d", first.PID)
+	}
+	changed.Revision = "of a file"
+	if third := f.ensure(s, changed); third.PID == second.PID {
+		t.Error("another revision did not replace the process")
+	}
+}
+
+func TestAdoption(t *testing.T) {
+	f := newFixture(t)
+	before := f.open()
+	first := f.ensure(before, f.spec("program"))
+	before.Close()
+	if !alive(first.PID) {
+		t.Fatal("the process ended with its supervisor")
+	}
+
+	after := f.open()
+	if st := status(after, "cluster/program"); !st.Running || st.PID != first.PID {
+		t.Fatalf("the process is not listed before it is claimed: %+v", st)
+	}
+	adopted := f.ensure(after, f.spec("program"))
+	if adopted.PID != first.PID {
+		t.Fatalf("adopted %d, want %d", adopted.PID, first.PID)
+	}
+	if d := adopted.Started.Sub(first.Started).Abs(); d > time.Second {
+		t.Errorf("start time differs by %v", d)
+	}
+	if err := syscall.Kill(first.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.until("a new process after the adopted one died", func() bool {
+		st := status(after, "cluster/program")
+		return st.Running && st.PID != first.PID && st.Deaths == 1
+	})
+}
+
+func TestAdoptionOfAnotherSpecificationReplaces(t *testing.T) {
+	f := newFixture(t)
+	before := f.open()
+	first := f.ensure(before, f.spec("program"))
+	before.Close()
+	second := f.ensure(f.open(), f.spec("program", "--more"))
+	if second.PID == first.PID || alive(first.PID) {
+		t.Error("a process with outdated arguments was kept")
+	}
+}
+
+func TestDaemonKilledBetweenForkAndAnythingElse(t *testing.T) {
+	for _, point := range []string{"process/before-fork", "process/after-fork"} {
+		t.Run(point, func(t *testing.T) {
+			f := newFixture(t)
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The daemon runs the test binary under its own name too.
+			daemon := exec.Command(exe, f.owner, f.dir)
+			daemon.Env = append(os.Environ(), "ROLE=daemon", crash.Environment+"="+point)
+			err = daemon.Run()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("the daemon did not die at %s: %v", point, err)
+			}
+			found, err := Find(f.owner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			if point == "process/after-fork" {
+				want = 1
+			}
+			if len(found) != want {
+				t.Fatalf("found %d processes, want %d", len(found), want)
+			}
+			s := f.open()
+			st := f.ensure(s, spec(f.dir, "program"))
+			if want == 1 && st.PID != found[0].PID {
+				t.Errorf("process %d was not adopted: %d runs", found[0].PID, st.PID)
+			}
+			if all, _ := Find(f.owner); len(all) != 1 {
+				t.Errorf("%d processes run, want 1", len(all))
+			}
+		})
+	}
+}
+
+func TestDeathsAreFollowedByLongerPauses(t *testing.T) {
+	f := newFixture(t)
+	s := f.open()
+	f.ensure(s, f.spec("mortal"))
+	f.until("five deaths", func() bool { return status(s, "cluster/mortal").Deaths >= 5 })
+	if st := status(s, "cluster/mortal"); st.LastExit != "exit status 3" {
+		t.Errorf("last exit is %q", st.LastExit)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var died []time.Time
+	for _, e := range f.events {
+		if e.Died {
+			died = append(died, e.Status.Next)
+		}
+	}
+	if gap := died[4].Sub(died[3]); gap < 80*time.Millisecond {
+		t.Errorf("the fifth attempt came %v after the fourth, want at least 80 ms", gap)
+	}
+}
+
+func TestAProcessThatRanForAWhileStartsOver(t *testing.T) {
+	f := newFixture(t)
+	s, err := Open(Options{Owner: f.owner, MinBackoff: time.Millisecond, Healthy: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	st := f.ensure(s, f.spec("program"))
+	for range 3 {
+		if err := syscall.Kill(st.PID, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		old := st.PID
+		f.until("restart", func() bool { st = status(s, "cluster/program"); return st.Running && st.PID != old })
+		if st.Deaths != 1 {
+			t.Errorf("%d deaths are remembered, want 1", st.Deaths)
+		}
+	}
+}
+
+func TestStopKillsWhatDoesNotListen(t *testing.T) {
+	f := newFixture(t)
+	s := f.open()
+	sp := f.spec("stubborn")
+	sp.Grace = 50 * time.Millisecond
+	st := f.ensure(s, sp)
+	f.until("ready", func() bool {
+		b, _ := os.ReadFile(sp.Log)
+		return string(b) == "ready\n"
+	})
+	if err := s.Stop(t.Context(), sp.Name); err != nil {
+		t.Fatal(err)
+	}
+	if alive(st.PID) {
+		t.Error("it still runs")
+	}
+	if all := s.List(""); len(all) != 0 {
+		t.Errorf("it is still listed: %+v", all)
+	}
+	if st := f.ensure(s, sp); !st.Running {
+		t.Error("it cannot be started again")
+	}
+}
+
+func TestStopTakesTheWholeGroup(t *testing.T) {
+	for _, adopted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("adopted=%v", adopted), func(t *testing.T) {
+			f := newFixture(t)
+			s := f.open()
+			f.ensure(s, f.spec("parent"))
+			f.until("a grandchild", func() bool { all, _ := Find(f.owner); return len(all) == 2 })
+			if adopted {
+				s.Close()
+				s = f.open()
+			}
+			if err := s.Stop(t.Context(), "cluster/parent"); err != nil {
+				t.Fatal(err)
+			}
+			f.until("an empty group", func() bool { all, _ := Find(f.owner); return len(all) == 0 })
+		})
+	}
+}
+
+func TestKillFindsEverything(t *testing.T) {
+	f := newFixture(t)
+	s := f.open()
+	f.ensure(s, f.spec("parent"))
+	f.ensure(s, f.spec("stubborn"))
+	f.until("a grandchild", func() bool { all, _ := Find(f.owner); return len(all) == 3 })
+	s.Close()
+	killed, err := Kill(f.owner)
+	if err != nil || killed < 2 {
+		t.Errorf("killed %d (%v)", killed, err)
+	}
+	if all, _ := Find(f.owner); len(all) != 0 {
+		t.Errorf("%d are left", len(all))
+	}
+}
+
+func TestAMissingProgramIsAnErrorThatNamesIt(t *testing.T) {
+	f := newFixture(t)
+	sp := f.spec("program")
+	sp.Path = filepath.Join(f.dir, "no-such-program")
+	if _, err := f.open().Ensure(t.Context(), sp); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestLogsAreBounded(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "log")
+	w, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	fmt.Fprint(w, "0123456789")
+	if err := rotateLog(name, 10); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(name); string(b) != "0123456789" {
+		t.Errorf("a log within its limit was rotated: %q", b)
+	}
+	fmt.Fprint(w, "a")
+	if err := rotateLog(name, 10); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(w, "b")
+	if b, _ := os.ReadFile(name); string(b) != "b" {
+		t.Errorf("log is %q, want b", b)
+	}
+	if b, _ := os.ReadFile(name + ".1"); string(b) != "0123456789a" {
+		t.Errorf("old log is %q", b)
+	}
+}
