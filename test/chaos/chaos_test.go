@@ -1,0 +1,311 @@
+// Package chaos kills the daemon and the processes of control planes at many instants and
+// shows that everything converges and nothing that was acknowledged is lost.
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	_ "github.com/coracle-eks/coracle/internal/daemon" // its packages define the crash points
+	"github.com/coracle-eks/coracle/test/harness"
+)
+
+// phoenix is a daemon that is started again, without the crash, whenever it dies.
+type phoenix struct {
+	*harness.Daemon
+	t      *testing.T
+	deaths int
+}
+
+// do repeats a call until the daemon answers it. again says that an answer to a repetition
+// means that the first attempt, whose answer was lost, was carried out.
+func (p *phoenix) do(what string, call func(context.Context) error, again func(error) bool) {
+	p.t.Helper()
+	lost := false
+	err := harness.Until(2*time.Minute, 10*time.Millisecond, func() error {
+		p.revive()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		err := call(ctx)
+		var api smithy.APIError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &api):
+			if lost && again(err) {
+				return nil
+			}
+			return harness.Stop(err)
+		}
+		lost = true
+		return err
+	})
+	if err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (p *phoenix) revive() {
+	p.t.Helper()
+	select {
+	case <-p.Exited():
+		p.deaths++
+		p.SetExtraEnv()
+		p.Serve()
+	default:
+	}
+}
+
+// await waits for a cluster's status, over as many deaths as come.
+func (p *phoenix) await(name string, want ekstypes.ClusterStatus) *ekstypes.Cluster {
+	p.t.Helper()
+	client := eks.NewFromConfig(p.Config())
+	var found *ekstypes.Cluster
+	err := harness.Until(2*time.Minute, 20*time.Millisecond, func() error {
+		p.revive()
+		out, err := client.DescribeCluster(context.Background(), &eks.DescribeClusterInput{Name: &name})
+		var gone *ekstypes.ResourceNotFoundException
+		if errors.As(err, &gone) {
+			if want == "" {
+				return nil
+			}
+			return harness.Stop(fmt.Errorf("cluster %s, whose creation was acknowledged, is lost", name))
+		}
+		if err != nil {
+			return err
+		}
+		found = out.Cluster
+		if found.Status != want {
+			return fmt.Errorf("cluster %s is %s: %s", name, found.Status, harness.Text(found.Health))
+		}
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return found
+}
+
+// life creates a cluster, writes to it, changes and upgrades it, and deletes it.
+func (p *phoenix) life(name, role string, subnets []string) {
+	p.t.Helper()
+	client := eks.NewFromConfig(p.Config())
+	inUse := func(err error) bool {
+		var e *ekstypes.ResourceInUseException
+		return errors.As(err, &e)
+	}
+	p.do("create", func(ctx context.Context) error {
+		_, err := client.CreateCluster(ctx, &eks.CreateClusterInput{
+			Name: &name, Version: aws.String("1.35"), RoleArn: &role, ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+		})
+		return err
+	}, inUse)
+	p.await(name, ekstypes.ClusterStatusActive)
+	config := p.Kubeconfig(name)
+	p.kubectl(config, "create", "configmap", "kept", "--from-literal=written=before")
+
+	p.do("update config", func(ctx context.Context) error {
+		_, err := client.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: &name, Logging: &ekstypes.Logging{
+			ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true), Types: []ekstypes.LogType{ekstypes.LogTypeAudit}}}}})
+		return err
+	}, func(err error) bool {
+		var e *ekstypes.InvalidParameterException // no changes needed
+		return inUse(err) || errors.As(err, &e)
+	})
+	p.await(name, ekstypes.ClusterStatusActive)
+
+	p.do("upgrade", func(ctx context.Context) error {
+		_, err := client.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: &name, Version: aws.String("1.36")})
+		return err
+	}, func(error) bool { return true })
+	upgraded := p.await(name, ekstypes.ClusterStatusActive)
+	if *upgraded.Version != "1.36" {
+		p.t.Errorf("after the upgrade the cluster has version %s", *upgraded.Version)
+	}
+	if !slices.ContainsFunc(upgraded.Logging.ClusterLogging, func(l ekstypes.LogSetup) bool {
+		return *l.Enabled && slices.Contains(l.Types, ekstypes.LogTypeAudit)
+	}) {
+		p.t.Errorf("an acknowledged change is lost: logging is %s", harness.Text(upgraded.Logging))
+	}
+	if got := p.kubectl(config, "get", "configmap", "kept", "-o", "jsonpath={.data.written}"); got != "before" {
+		p.t.Errorf("the ConfigMap now says %q", got)
+	}
+
+	p.do("delete", func(ctx context.Context) error {
+		_, err := client.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: &name})
+		return err
+	}, func(error) bool { return true })
+	p.await(name, "")
+}
+
+// kubectl repeats a command until it succeeds: the API server may be between two lives.
+func (p *phoenix) kubectl(config string, args ...string) (out string) {
+	p.t.Helper()
+	err := harness.Until(time.Minute, 100*time.Millisecond, func() (err error) {
+		p.revive()
+		var errs string
+		if out, errs, err = p.Try(config, "kubectl", args...); err != nil && !strings.Contains(errs, "AlreadyExists") {
+			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, errs)
+		}
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// nothingLeft checks that no cluster left anything behind.
+func (p *phoenix) nothingLeft() {
+	p.t.Helper()
+	for _, line := range p.Processes() {
+		for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "cloud-controller-manager"} {
+			if strings.Contains(line, component) {
+				p.t.Errorf("left behind: %s", line)
+			}
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(p.Dir, "clusters", "*")); err != nil || len(left) > 0 {
+		p.t.Errorf("left behind: %v %v", left, err)
+	}
+	client := ec2.NewFromConfig(p.Config())
+	interfaces, err := client.DescribeNetworkInterfaces(p.t.Context(), &ec2.DescribeNetworkInterfacesInput{})
+	if err != nil || len(interfaces.NetworkInterfaces) > 0 {
+		p.t.Errorf("left behind: %s %v", harness.Text(interfaces), err)
+	}
+	groups, err := client.DescribeSecurityGroups(p.t.Context(), &ec2.DescribeSecurityGroupsInput{})
+	if err != nil {
+		p.t.Error(err)
+	}
+	for _, g := range groups.SecurityGroups {
+		if strings.HasPrefix(*g.GroupName, "eks-cluster-sg-") {
+			p.t.Errorf("left behind: %s", *g.GroupName)
+		}
+	}
+}
+
+// TestTheDaemonMayDieAnywhere kills the daemon once at every marked instruction in the life of a cluster.
+func TestTheDaemonMayDieAnywhere(t *testing.T) {
+	points := crash.Points()
+	if len(points) < 10 {
+		t.Fatalf("only %d crash points: %v", len(points), points)
+	}
+	if os.Getenv("CORACLE_TEST_ALL") == "" {
+		// Every point takes a whole life. `make test` visits one of each room, `make test-all` all.
+		seen := map[string]bool{}
+		points = slices.DeleteFunc(points, func(p string) bool {
+			room, _, _ := strings.Cut(p, "/")
+			file := room + "/" + strings.SplitN(strings.TrimPrefix(p, room+"/"), "-", 2)[0]
+			defer func() { seen[file] = true }()
+			return seen[file]
+		})
+	}
+	d := harness.Start(t)
+	role, subnets := d.ClusterRole(), d.Subnets()
+	for i, point := range points {
+		t.Run(point, func(t *testing.T) {
+			p := &phoenix{Daemon: d, t: t}
+			p.Kill()
+			p.SetExtraEnv(crash.Environment + "=" + point)
+			p.Launch()
+			// It may die before it is healthy; that counts.
+			if err := p.Healthy(); err != nil {
+				p.revive()
+			}
+			p.life(fmt.Sprintf("life-%d", i), role, subnets)
+			p.nothingLeft()
+			if p.deaths != 1 {
+				t.Errorf("the daemon died %d times at %s", p.deaths, point)
+			}
+		})
+	}
+}
+
+// TestEveryProcessComesBack kills each process of a control plane, the etcd and the daemon.
+func TestEveryProcessComesBack(t *testing.T) {
+	t.Parallel()
+	d := harness.Start(t)
+	p := &phoenix{Daemon: d, t: t}
+	d.CreateCluster("phoenix", "1.35", d.ClusterRole(), d.Subnets())
+	d.AwaitStatus("phoenix", ekstypes.ClusterStatusActive)
+	config := d.Kubeconfig("phoenix")
+	p.kubectl(config, "create", "configmap", "kept", "--from-literal=a=b")
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd"} {
+		before := p.pid(name)
+		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if after := p.pid(name, before); after == before {
+			t.Errorf("%s did not come back", name)
+		}
+		p.kubectl(config, "get", "configmap", "kept")
+		// A ServiceAccount in a new namespace is the controller manager's work.
+		p.kubectl(config, "create", "namespace", "after-"+name)
+		p.kubectl(config, "-n", "after-"+name, "get", "serviceaccount", "default")
+	}
+
+	// The daemon's death and return touch nothing that runs.
+	before := map[string]int{}
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd"} {
+		before[name] = p.pid(name)
+	}
+	d.Kill()
+	d.Serve()
+	p.kubectl(config, "get", "configmap", "kept")
+	for name, pid := range before {
+		if after := p.pid(name); after != pid {
+			t.Errorf("%s was %d before the daemon's restart and is %d after", name, pid, after)
+		}
+	}
+	// What dies while the daemon is down comes back with it.
+	d.Kill()
+	victim := p.pid("kube-apiserver")
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.Serve()
+	p.kubectl(config, "get", "configmap", "kept")
+}
+
+// pid waits for the process of that component, other than those in not.
+func (p *phoenix) pid(component string, not ...int) (pid int) {
+	p.t.Helper()
+	err := harness.Until(time.Minute, 10*time.Millisecond, func() error {
+		for _, line := range p.Processes() {
+			id, command, _ := strings.Cut(line, " ")
+			words := strings.Fields(command)
+			if len(words) < 2 || filepath.Base(words[0]) != component && words[1] != component {
+				continue
+			}
+			n, err := strconv.Atoi(id)
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(not, n) {
+				pid = n
+				return nil
+			}
+		}
+		return fmt.Errorf("no %s runs", component)
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return pid
+}
