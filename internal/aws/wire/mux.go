@@ -1,10 +1,27 @@
 package wire
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire/model"
+	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
 )
 
 // DefaultMaxBody is the largest request body that is read unless [Options] says otherwise: 10 MiB.
@@ -22,7 +39,12 @@ type Options struct {
 
 // Mux routes requests to services. Register everything before the first request; it is then safe for concurrent use.
 type Mux struct {
-	options Options
+	options    Options
+	registered map[*Service]map[string]*served // by operation
+
+	mu         sync.RWMutex
+	operations map[*Service]map[string]*operation
+	routers    map[*Service]*routes
 }
 
 // Optional methods of a service beside its operations.
@@ -37,26 +59,370 @@ type (
 	UnrestrictedOf interface{ Unrestricted() []string }
 )
 
-// NewMux returns a Mux without services.
+// served is one method of a registered service.
+type served struct {
+	method       reflect.Value // func(ctx, *Input) (*Output, error)
+	in, out      reflect.Type  // structures
+	targets      TargetsOf
+	unsigned     bool
+	unrestricted bool
+	dryRun       int // index of the input's DryRun, -1 without
+}
+
+// NewMux returns a Mux without services. It panics without credentials or an authorizer: a front door without a lock is a mistake.
 func NewMux(options Options) *Mux {
-	return &Mux{options: options}
+	if options.Credentials == nil || options.Authorizer == nil {
+		panic("wire: NewMux needs Credentials and an Authorizer")
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	if options.MaxBody == 0 {
+		options.MaxBody = DefaultMaxBody
+	}
+	options.Region = cmp.Or(options.Region, "us-east-1")
+	return &Mux{
+		options:    options,
+		registered: map[*Service]map[string]*served{},
+		operations: map[*Service]map[string]*operation{},
+		routers:    map[*Service]*routes{},
+	}
 }
 
-// Register serves the operations that impl has methods for. It panics when impl has an exported method that is neither an operation of the service
-// nor one of the optional methods, or when a method's types are not those of the operation: wiring mistakes show at start.
-func (m *Mux) Register(service *Service, impl any) {}
-
-// Operation is an operation that the SDK knows.
-type Operation struct {
-	Service *Service
-	Name    string
-	Served  bool
+// Register serves the operations that impl has methods for. A service may be registered in several parts. It panics when impl has an exported method that is neither an
+// operation of the service nor one of the optional methods, when a method's types are not those of the operation, or when an operation is served twice: wiring
+// mistakes show at start.
+func (m *Mux) Register(service *Service, impl any) {
+	known := model.Load(service.Name)
+	v := reflect.ValueOf(impl)
+	t := v.Type()
+	targets, _ := impl.(TargetsOf)
+	var unsigned, unrestricted []string
+	if u, ok := impl.(UnsignedOf); ok {
+		unsigned = u.Unsigned()
+	}
+	if u, ok := impl.(UnrestrictedOf); ok {
+		unrestricted = u.Unrestricted()
+	}
+	for i := range t.NumMethod() {
+		name := t.Method(i).Name
+		if _, ok := known.Operation(name); !ok {
+			switch {
+			case name == "Targets" && targets != nil, name == "Unsigned" && unsigned != nil, name == "Unrestricted" && unrestricted != nil:
+				continue
+			}
+			panic(fmt.Sprintf("wire: %v has the exported method %s, which is not an operation of %s", t, name, service.Name))
+		}
+		s := m.handle(service, name, v.Method(i))
+		s.targets = targets
+		s.unsigned, s.unrestricted = slices.Contains(unsigned, name), slices.Contains(unrestricted, name)
+	}
+	for _, name := range slices.Concat(unsigned, unrestricted) {
+		if m.registered[service][name] == nil {
+			panic(fmt.Sprintf("wire: %v declares %s, which it does not serve", t, name))
+		}
+	}
 }
 
-// Operations lists every operation of every service that wire knows, by service and name.
-func (m *Mux) Operations() []Operation { return nil }
+// Handle serves one operation with a function of the form func(ctx, *OpInput) (*OpOutput, error): [Mux.Register] for a single method.
+func (m *Mux) Handle(service *Service, operation string, function any) {
+	m.handle(service, operation, reflect.ValueOf(function))
+}
+
+func (m *Mux) handle(service *Service, name string, method reflect.Value) *served {
+	schema, ok := model.Load(service.Name).Operation(name)
+	switch {
+	case !ok:
+		panic(fmt.Sprintf("wire: %s is not an operation of %s", name, service.Name))
+	case schema.IsInputEventStream() || schema.IsOutputEventStream():
+		panic(fmt.Sprintf("wire: %s of %s is an event stream, which wire does not serve", name, service.Name))
+	case m.registered[service][name] != nil:
+		panic(fmt.Sprintf("wire: %s of %s is served twice", name, service.Name))
+	}
+	s := &served{method: method, dryRun: -1}
+	s.checkTypes(service, name)
+	if f, ok := s.in.FieldByName("DryRun"); ok && service.Protocol == EC2Query {
+		s.dryRun = f.Index[0]
+	}
+	if m.registered[service] == nil {
+		m.registered[service] = map[string]*served{}
+	}
+	m.registered[service][name] = s
+	return s
+}
+
+// checkTypes panics unless the method is func(context.Context, *pkg.OpInput) (*pkg.OpOutput, error) of the service's SDK package.
+func (s *served) checkTypes(service *Service, name string) {
+	t := s.method.Type()
+	ok := t.NumIn() == 2 && t.NumOut() == 2 && t.In(0) == reflect.TypeFor[context.Context]() && t.Out(1) == reflect.TypeFor[error]() &&
+		isSDKType(t.In(1), service, name+"Input") && isSDKType(t.Out(0), service, name+"Output")
+	if !ok {
+		panic(fmt.Sprintf("wire: method %s is %v; it must be func(context.Context, *%s.%sInput) (*%s.%sOutput, error)",
+			name, t, service.Name, name, service.Name, name))
+	}
+	s.in, s.out = t.In(1).Elem(), t.Out(0).Elem()
+}
+
+func isSDKType(t reflect.Type, service *Service, name string) bool {
+	return t.Kind() == reflect.Pointer && t.Elem().Name() == name && strings.HasSuffix(t.Elem().PkgPath(), "/service/"+service.Name)
+}
 
 // ServeHTTP answers one request. It does not route by Host or path prefix: the credential scope names the service.
-func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	http.Error(w, "no service is registered", http.StatusServiceUnavailable)
+func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	r := &request{Request: hr, id: newRequestID()}
+	header := w.Header()
+	header.Set("X-Amzn-Requestid", r.id)
+	buffer := buffers.Get().(*buffer)
+	defer buffer.free()
+
+	var c call
+	var service *Service
+	status, err := http.StatusOK, m.read(buffer, r)
+	if err == nil {
+		service, err = m.answer(&c, buffer, r, header, &status)
+	}
+	if err != nil {
+		if canceled(hr.Context(), err) {
+			m.options.Logger.DebugContext(hr.Context(), "the client gave up", "request", r.id, "operation", c.operation)
+		}
+		if service == nil {
+			service = protocolOf(r)
+		}
+		f := m.failureOf(service, r, c.caller, err)
+		if f.cause != nil {
+			m.options.Logger.ErrorContext(hr.Context(), "request failed", "request", r.id, "service", service.Name, "operation", c.operation, "error", f.cause)
+		}
+		status = f.status
+		buffer.out = service.protocol().encodeError(buffer.out[:0], service, r, f, header)
+	}
+	header.Set("Content-Length", strconv.Itoa(len(buffer.out)))
+	w.WriteHeader(status)
+	if hr.Method == http.MethodHead {
+		return
+	}
+	if _, err := w.Write(buffer.out); err != nil {
+		m.options.Logger.DebugContext(hr.Context(), "the client went away before it had its answer", "request", r.id, "error", err)
+	}
+}
+
+// answer does what a request asks for and leaves the response in the buffer. The service is known even when there is an error, unless the request names none.
+func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status *int) (*Service, error) {
+	now := m.options.Now()
+	signature, err := sigv4.Parse(r.Request)
+	var op *operation
+	var service *Service
+	switch {
+	case err == nil:
+		service = bySigningName[signature.Service]
+		if service == nil {
+			return nil, &Error{Code: "UnknownService", Message: fmt.Sprintf("The service %q is not served by coracle.", signature.Service), Status: http.StatusNotImplemented}
+		}
+		secret, caller, err := m.options.Credentials.Lookup(r.Context(), signature.AccessKeyID, signature.SessionToken)
+		if err != nil {
+			return service, err
+		}
+		if err := signature.Verify(r.body, secret, now); err != nil {
+			return service, err
+		}
+		c.caller, c.region = caller, signature.Region
+		if op, err = service.protocol().operation(m, service, r); err != nil {
+			return service, err
+		}
+	case isUnsigned(err):
+		if op = m.unsignedOperation(r); op == nil {
+			return nil, err
+		}
+		service, c.region = op.service, m.options.Region
+	default:
+		if signature != nil {
+			service = bySigningName[signature.Service]
+		}
+		return service, err
+	}
+
+	c.service, c.operation = service, op.name
+	c.requestID, c.userAgent, c.time, c.secure = r.id, r.UserAgent(), now, r.TLS != nil
+	c.authorize = m.options.Authorizer
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		c.sourceIP = host
+	}
+	in, err := op.decode(r)
+	if err != nil {
+		return service, err
+	}
+	if err := service.validate(op.input, in); err != nil {
+		return service, err
+	}
+	c.input = in.Interface()
+	ctx := context.WithValue(r.Context(), callKey{}, c)
+	if !op.served.unsigned && !op.served.unrestricted {
+		if err := m.authorize(ctx, c, op); err != nil {
+			return service, err
+		}
+	}
+	if i := op.served.dryRun; i >= 0 {
+		if dry, ok := indirect(in.Elem().Field(i)); ok && dry.Bool() {
+			return service, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
+		}
+	}
+	out, err := op.run(ctx, in)
+	if err != nil {
+		return service, err
+	}
+	b.out, *status = service.protocol().encode(b.out[:0], op, r, out.Elem(), header)
+	return service, nil
+}
+
+// Decode reads a request for a service as ServeHTTP does, without a look at its signature or at the constraints of its input, which
+// it returns as a pointer to the SDK's structure.
+func (m *Mux) Decode(service *Service, hr *http.Request) (operation string, input any, err error) {
+	b := &buffer{}
+	r := &request{Request: hr}
+	if err := m.read(b, r); err != nil {
+		return "", nil, err
+	}
+	op, err := service.protocol().operation(m, service, r)
+	if err != nil {
+		return "", nil, err
+	}
+	in, err := op.decode(r)
+	if err != nil {
+		return op.name, nil, err
+	}
+	return op.name, in.Interface(), nil
+}
+
+// decode makes the operation's input from a request.
+func (op *operation) decode(r *request) (reflect.Value, error) {
+	if op.served == nil {
+		return reflect.Value{}, op.service.notServed(op.name)
+	}
+	op.prepare()
+	in := reflect.New(op.served.in)
+	return in, op.service.protocol().decode(op, r, in)
+}
+
+// authorize asks about everything that the operation touches.
+func (m *Mux) authorize(ctx context.Context, c *call, op *operation) error {
+	var targets []Target
+	if op.served.targets != nil {
+		var err error
+		if targets, err = op.served.targets.Targets(ctx, op.name, c.input); err != nil {
+			return err
+		}
+	}
+	if len(targets) == 0 {
+		targets = []Target{{Action: op.action, Resource: "*"}}
+	}
+	return m.options.Authorizer.Authorize(ctx, c.caller, withGlobalConditions(c, targets))
+}
+
+// run calls the method. A panic is an internal failure of this request, not the end of the daemon.
+func (op *operation) run(ctx context.Context, in reflect.Value) (out reflect.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			err = fmt.Errorf("panic in %s: %v\n%s", op.name, p, debug.Stack())
+		}
+	}()
+	results := op.served.method.Call([]reflect.Value{reflect.ValueOf(ctx), in})
+	if e := results[1]; !e.IsNil() {
+		return out, e.Interface().(error)
+	}
+	if results[0].IsNil() {
+		return out, fmt.Errorf("%s returned neither an output nor an error", op.name)
+	}
+	return results[0], nil
+}
+
+func isUnsigned(err error) bool {
+	var s *sigv4.Error
+	return errors.As(err, &s) && s.Code == sigv4.MissingAuthenticationToken
+}
+
+// unsignedOperation finds the operation of a request without a signature among those that need none; nil when it is not one of them.
+func (m *Mux) unsignedOperation(r *request) *operation {
+	for service, methods := range m.registered {
+		for _, s := range methods {
+			if !s.unsigned {
+				continue
+			}
+			if op, err := service.protocol().operation(m, service, r); err == nil && op.served != nil && op.served.unsigned {
+				return op
+			}
+			break
+		}
+	}
+	return nil
+}
+
+var bySigningName = func() map[string]*Service {
+	m := map[string]*Service{}
+	for _, s := range Services() {
+		m[s.SigningName] = s
+	}
+	return m
+}()
+
+// read reads the body into the buffer.
+func (m *Mux) read(b *buffer, r *request) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	tooLarge := &Error{
+		Code: "RequestEntityTooLarge", Status: http.StatusRequestEntityTooLarge,
+		Message: fmt.Sprintf("The request body is larger than %d bytes.", m.options.MaxBody),
+	}
+	if r.ContentLength > m.options.MaxBody {
+		return tooLarge
+	}
+	b.in.Reset()
+	n, err := b.in.ReadFrom(io.LimitReader(r.Body, m.options.MaxBody+1))
+	if err != nil {
+		return &Error{Code: "RequestTimeout", Message: "The request body could not be read to its end.", Status: http.StatusBadRequest, Err: err}
+	}
+	if n > m.options.MaxBody {
+		return tooLarge
+	}
+	r.body = b.in.Bytes()
+	return nil
+}
+
+// buffer holds the bodies of one request and its response.
+type buffer struct {
+	in  bytes.Buffer
+	out []byte
+}
+
+var buffers = sync.Pool{New: func() any { return &buffer{} }}
+
+// free gives the buffer back, unless one large request would make every later one hold its memory.
+func (b *buffer) free() {
+	const keep = 1 << 20
+	if b.in.Cap() > keep || cap(b.out) > keep {
+		return
+	}
+	b.in.Reset()
+	b.out = b.out[:0]
+	buffers.Put(b)
+}
+
+// newRequestID returns a random UUID.
+func newRequestID() string {
+	var u [16]byte
+	rand.Read(u[:]) // never fails
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	var text [36]byte
+	hex.Encode(text[0:8], u[0:4])
+	hex.Encode(text[9:13], u[4:6])
+	hex.Encode(text[14:18], u[6:8])
+	hex.Encode(text[19:23], u[8:10])
+	hex.Encode(text[24:36], u[10:16])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
 }

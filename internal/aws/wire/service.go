@@ -23,25 +23,77 @@ type Service struct {
 	TargetPrefix string   // before the operation in X-Amz-Target; empty unless awsJson
 	XMLNamespace string   // of responses; empty unless awsQuery or ec2Query
 	PageSize     int      // items on a page when the caller names no maximum; 0 means all
+
+	invalid  string // code of inputs that break a constraint; empty for ec2, which has several
+	mismatch string // code of a client token that comes again with other parameters
+	badToken string // code of a page token that is not ours
 }
 
 // The services that wire knows.
 var (
-	AutoScaling    = &Service{Name: "autoscaling", SigningName: "autoscaling", ActionPrefix: "autoscaling", Protocol: AWSQuery, APIVersion: "2011-01-01", XMLNamespace: "http://autoscaling.amazonaws.com/doc/2011-01-01/", PageSize: 50}
-	CloudFormation = &Service{Name: "cloudformation", SigningName: "cloudformation", ActionPrefix: "cloudformation", Protocol: AWSQuery, APIVersion: "2010-05-15", XMLNamespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/", PageSize: 100}
-	EC2            = &Service{Name: "ec2", SigningName: "ec2", ActionPrefix: "ec2", Protocol: EC2Query, APIVersion: "2016-11-15", XMLNamespace: "http://ec2.amazonaws.com/doc/2016-11-15/"}
-	ECR            = &Service{Name: "ecr", SigningName: "ecr", ActionPrefix: "ecr", Protocol: AWSJSON11, APIVersion: "2015-09-21", TargetPrefix: "AmazonEC2ContainerRegistry_V20150921", PageSize: 100}
-	EKS            = &Service{Name: "eks", SigningName: "eks", ActionPrefix: "eks", Protocol: RestJSON1, APIVersion: "2017-11-01", PageSize: 100}
-	ELBv2          = &Service{Name: "elasticloadbalancingv2", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing", Protocol: AWSQuery, APIVersion: "2015-12-01", XMLNamespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/", PageSize: 400}
-	IAM            = &Service{Name: "iam", SigningName: "iam", ActionPrefix: "iam", Protocol: AWSQuery, APIVersion: "2010-05-08", XMLNamespace: "https://iam.amazonaws.com/doc/2010-05-08/", PageSize: 100}
-	KMS            = &Service{Name: "kms", SigningName: "kms", ActionPrefix: "kms", Protocol: AWSJSON11, APIVersion: "2014-11-01", TargetPrefix: "TrentService", PageSize: 50}
-	Logs           = &Service{Name: "cloudwatchlogs", SigningName: "logs", ActionPrefix: "logs", Protocol: AWSJSON11, APIVersion: "2014-03-28", TargetPrefix: "Logs_20140328", PageSize: 50}
-	SQS            = &Service{Name: "sqs", SigningName: "sqs", ActionPrefix: "sqs", Protocol: AWSJSON10, APIVersion: "2012-11-05", TargetPrefix: "AmazonSQS", PageSize: 1000}
-	SSM            = &Service{Name: "ssm", SigningName: "ssm", ActionPrefix: "ssm", Protocol: AWSJSON11, APIVersion: "2014-11-06", TargetPrefix: "AmazonSSM", PageSize: 50}
-	STS            = &Service{Name: "sts", SigningName: "sts", ActionPrefix: "sts", Protocol: AWSQuery, APIVersion: "2011-06-15", XMLNamespace: "https://sts.amazonaws.com/doc/2011-06-15/", PageSize: 100}
+	AutoScaling = &Service{
+		Name: "autoscaling", SigningName: "autoscaling", ActionPrefix: "autoscaling", Protocol: AWSQuery, APIVersion: "2011-01-01",
+		XMLNamespace: "http://autoscaling.amazonaws.com/doc/2011-01-01/", PageSize: 50,
+		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "InvalidNextToken",
+	}
+	CloudFormation = &Service{
+		Name: "cloudformation", SigningName: "cloudformation", ActionPrefix: "cloudformation", Protocol: AWSQuery, APIVersion: "2010-05-15",
+		XMLNamespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/", PageSize: 100,
+		invalid: "ValidationError", mismatch: "TokenAlreadyExistsException", badToken: "ValidationError",
+	}
+	EC2 = &Service{
+		Name: "ec2", SigningName: "ec2", ActionPrefix: "ec2", Protocol: EC2Query, APIVersion: "2016-11-15",
+		XMLNamespace: "http://ec2.amazonaws.com/doc/2016-11-15/",
+		mismatch:     "IdempotentParameterMismatch", badToken: "InvalidParameterValue",
+	}
+	ECR = &Service{
+		Name: "ecr", SigningName: "ecr", ActionPrefix: "ecr", Protocol: AWSJSON11, APIVersion: "2015-09-21",
+		TargetPrefix: "AmazonEC2ContainerRegistry_V20150921", PageSize: 100,
+		invalid: "InvalidParameterException", mismatch: "InvalidParameterException", badToken: "InvalidParameterException",
+	}
+	EKS = &Service{
+		Name: "eks", SigningName: "eks", ActionPrefix: "eks", Protocol: RestJSON1, APIVersion: "2017-11-01", PageSize: 100,
+		invalid: "InvalidParameterException", mismatch: "InvalidRequestException", badToken: "InvalidParameterException",
+	}
+	ELBv2 = &Service{
+		Name: "elasticloadbalancingv2", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing", Protocol: AWSQuery, APIVersion: "2015-12-01",
+		XMLNamespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/", PageSize: 400,
+		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "ValidationError",
+	}
+	IAM = &Service{
+		Name: "iam", SigningName: "iam", ActionPrefix: "iam", Protocol: AWSQuery, APIVersion: "2010-05-08",
+		XMLNamespace: "https://iam.amazonaws.com/doc/2010-05-08/", PageSize: 100,
+		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "ValidationError",
+	}
+	KMS = &Service{
+		Name: "kms", SigningName: "kms", ActionPrefix: "kms", Protocol: AWSJSON11, APIVersion: "2014-11-01", TargetPrefix: "TrentService", PageSize: 50,
+		invalid: "ValidationException", mismatch: "ValidationException", badToken: "InvalidMarkerException",
+	}
+	Logs = &Service{
+		Name: "cloudwatchlogs", SigningName: "logs", ActionPrefix: "logs", Protocol: AWSJSON11, APIVersion: "2014-03-28", TargetPrefix: "Logs_20140328", PageSize: 50,
+		invalid: "InvalidParameterException", mismatch: "InvalidParameterException", badToken: "InvalidParameterException",
+	}
+	SQS = &Service{
+		Name: "sqs", SigningName: "sqs", ActionPrefix: "sqs", Protocol: AWSJSON10, APIVersion: "2012-11-05", TargetPrefix: "AmazonSQS", PageSize: 1000,
+		invalid: "InvalidParameterValueException", mismatch: "InvalidParameterValueException", badToken: "InvalidParameterValueException",
+	}
+	SSM = &Service{
+		Name: "ssm", SigningName: "ssm", ActionPrefix: "ssm", Protocol: AWSJSON11, APIVersion: "2014-11-06", TargetPrefix: "AmazonSSM", PageSize: 50,
+		invalid: "ValidationException", mismatch: "IdempotentParameterMismatch", badToken: "InvalidNextToken",
+	}
+	STS = &Service{
+		Name: "sts", SigningName: "sts", ActionPrefix: "sts", Protocol: AWSQuery, APIVersion: "2011-06-15",
+		XMLNamespace: "https://sts.amazonaws.com/doc/2011-06-15/", PageSize: 100,
+		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "ValidationError",
+	}
 )
 
-// Services lists every service that wire knows, by name.
+// Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
 	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EKS, ELBv2, IAM, KMS, SQS, SSM, STS}
+}
+
+// json reports whether the service speaks a JSON protocol.
+func (s *Service) json() bool {
+	return s.Protocol == RestJSON1 || s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11
 }

@@ -1,0 +1,354 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// readJSON parses one JSON value. Numbers stay text, so that a large integer keeps its digits.
+func readJSON(body []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return nil, malformedf("The request body is not JSON: %v", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, malformedf("The request body has data after its JSON value")
+	}
+	return value, nil
+}
+
+// decodeJSON sets v from a parsed JSON value. Members that the schema does not know are ignored, as AWS does.
+func decodeJSON(pl *plan, format timeFormat, value any, v reflect.Value) error {
+	if value == nil {
+		return nil
+	}
+	switch pl.kind {
+	case kindStruct:
+		object, ok := value.(map[string]any)
+		if !ok {
+			return unexpected(value, "a structure")
+		}
+		v = settable(v)
+		for name, member := range object {
+			f := pl.byName[name]
+			if f == nil || f.bind != inBody {
+				continue
+			}
+			if err := decodeJSON(f.plan, f.format, member, v.Field(f.index)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case kindList:
+		array, ok := value.([]any)
+		if !ok {
+			return unexpected(value, "a list")
+		}
+		list := reflect.MakeSlice(v.Type(), len(array), len(array))
+		for i, element := range array {
+			if err := decodeJSON(pl.elem, pl.elem.format, element, list.Index(i)); err != nil {
+				return err
+			}
+		}
+		v.Set(list)
+		return nil
+	case kindMap:
+		object, ok := value.(map[string]any)
+		if !ok {
+			return unexpected(value, "a map")
+		}
+		m := reflect.MakeMapWithSize(v.Type(), len(object))
+		for key, element := range object {
+			e := reflect.New(v.Type().Elem()).Elem()
+			if err := decodeJSON(pl.elem, pl.elem.format, element, e); err != nil {
+				return err
+			}
+			m.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), e)
+		}
+		v.Set(m)
+		return nil
+	case kindUnion:
+		object, ok := value.(map[string]any)
+		if !ok {
+			return unexpected(value, "a union")
+		}
+		for _, variant := range pl.variants {
+			member, ok := object[variant.json]
+			if !ok || member == nil {
+				continue
+			}
+			if !v.IsNil() {
+				return malformedf("A union has exactly one member; found more")
+			}
+			u := reflect.New(variant.typ)
+			if err := decodeJSON(variant.plan, variant.plan.format, member, u.Elem().FieldByName("Value")); err != nil {
+				return err
+			}
+			v.Set(u)
+		}
+		return nil
+	case kindBool:
+		b, ok := value.(bool)
+		if !ok {
+			return unexpected(value, "a boolean")
+		}
+		settable(v).SetBool(b)
+		return nil
+	case kindInt:
+		n, ok := value.(json.Number)
+		if !ok {
+			return unexpected(value, "an integer")
+		}
+		v = settable(v)
+		i, err := n.Int64()
+		if err != nil {
+			// 1e3 and 1.0 are integers too.
+			f, ferr := n.Float64()
+			if ferr != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+				return malformedf("%s is not an integer", n)
+			}
+			i = int64(f)
+		}
+		if v.OverflowInt(i) {
+			return malformedf("%s is too large for a %d-bit integer", n, v.Type().Bits())
+		}
+		v.SetInt(i)
+		return nil
+	case kindFloat:
+		switch x := value.(type) {
+		case json.Number:
+			return parseText(pl, format, x.String(), v)
+		case string:
+			if x == "NaN" || x == "Infinity" || x == "-Infinity" {
+				return parseText(pl, format, x, v)
+			}
+		}
+		return unexpected(value, "a number")
+	case kindTime:
+		switch x := value.(type) {
+		case json.Number:
+			f, err := x.Float64()
+			if err != nil {
+				return malformedf("Invalid timestamp %s", x)
+			}
+			t, err := epoch(f)
+			if err != nil {
+				return err
+			}
+			settable(v).Set(reflect.ValueOf(t))
+			return nil
+		case string:
+			return parseText(pl, format, x, v)
+		}
+		return unexpected(value, "a timestamp")
+	case kindEventStream:
+		return nil
+	}
+	s, ok := value.(string)
+	if !ok {
+		return unexpected(value, "a string")
+	}
+	return parseText(pl, format, s, v)
+}
+
+func unexpected(value any, want string) error {
+	found := "a structure"
+	switch value.(type) {
+	case string:
+		found = "a string"
+	case bool:
+		found = "a boolean"
+	case json.Number:
+		found = "a number"
+	case []any:
+		found = "a list"
+	}
+	return malformedf("Expected %s where the request has %s", want, found)
+}
+
+// appendJSON writes a value. Members without a value are left out; a nil list inside a list is null.
+func appendJSON(b []byte, pl *plan, format timeFormat, v reflect.Value) []byte {
+	v, ok := indirect(v)
+	if !ok && v.Kind() != reflect.String {
+		return append(b, "null"...)
+	}
+	switch pl.kind {
+	case kindStruct:
+		b = append(b, '{')
+		b, _ = appendJSONMembers(b, pl, v, false)
+		return append(b, '}')
+	case kindList:
+		b = append(b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, pl.elem, pl.elem.format, v.Index(i))
+		}
+		return append(b, ']')
+	case kindMap:
+		b = append(b, '{')
+		for i, key := range sortedKeys(v) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSONString(b, key.String())
+			b = append(b, ':')
+			b = appendJSON(b, pl.elem, pl.elem.format, v.MapIndex(key))
+		}
+		return append(b, '}')
+	case kindUnion:
+		b = append(b, '{')
+		if variant, value := pl.variantOf(v); variant != nil {
+			b = appendJSONString(b, variant.json)
+			b = append(b, ':')
+			b = appendJSON(b, variant.plan, variant.plan.format, value)
+		}
+		return append(b, '}')
+	case kindString:
+		return appendJSONString(b, v.String())
+	case kindFloat:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			b = append(b, '"')
+			b = appendFloat(b, f, 64)
+			return append(b, '"')
+		}
+		return appendFloat(b, v.Float(), v.Type().Bits())
+	case kindBlob:
+		b = append(b, '"')
+		b = base64.StdEncoding.AppendEncode(b, v.Bytes())
+		return append(b, '"')
+	case kindTime:
+		t := v.Interface().(time.Time)
+		if format == formatDefault || format == formatEpoch {
+			return appendEpoch(b, t)
+		}
+		b = append(b, '"')
+		b = appendTime(b, t, format)
+		return append(b, '"')
+	}
+	return appendText(b, pl, format, v)
+}
+
+// appendJSONMembers writes the members of a structure that belong in the body, and reports whether there were any. With lists, nil lists are written as empty ones.
+func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool) (_ []byte, some bool) {
+	for _, f := range pl.fields {
+		if f.bind != inBody || f.plan.kind == kindEventStream {
+			continue
+		}
+		value := v.Field(f.index)
+		if _, ok := indirect(value); !ok {
+			if !lists || f.plan.kind != kindList {
+				continue
+			}
+			if some {
+				b = append(b, ',')
+			}
+			some = true
+			b = appendJSONString(b, f.json)
+			b = append(b, ":[]"...)
+			continue
+		}
+		if some {
+			b = append(b, ',')
+		}
+		some = true
+		b = appendJSONString(b, f.json)
+		b = append(b, ':')
+		b = appendJSON(b, f.plan, f.format, value)
+	}
+	return b, some
+}
+
+// variantOf returns which member a union holds, and its value.
+func (pl *plan) variantOf(v reflect.Value) (*variant, reflect.Value) {
+	held := v.Elem()
+	if held.Kind() == reflect.Pointer {
+		held = held.Elem()
+	}
+	for _, variant := range pl.variants {
+		if held.IsValid() && held.Type() == variant.typ {
+			return variant, held.FieldByName("Value")
+		}
+	}
+	return nil, reflect.Value{}
+}
+
+func sortedKeys(m reflect.Value) []reflect.Value {
+	keys := m.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int {
+		switch x, y := a.String(), b.String(); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	return keys
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendJSONString quotes s as JSON. Bytes that are not UTF-8 become U+FFFD, as encoding/json has it.
+func appendJSONString(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				b = append(b, s[start:i]...)
+				b = append(b, "\ufffd"...)
+				i += size
+				start = i
+				continue
+			}
+			i += size
+			continue
+		}
+		if c >= 0x20 && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		b = append(b, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		start = i
+	}
+	b = append(b, s[start:]...)
+	return append(b, '"')
+}
+
+// appendJSONField writes ,"name":"value" or the first member without its comma.
+func appendJSONField(b []byte, name, value string) []byte {
+	if n := len(b); n > 0 && b[n-1] != '{' {
+		b = append(b, ',')
+	}
+	b = strconv.AppendQuote(b, name)
+	b = append(b, ':')
+	return appendJSONString(b, value)
+}

@@ -1,0 +1,390 @@
+package wire_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+)
+
+// keys knows two keys: AKIA for alice, and ASIA whose session is over.
+type keys struct{}
+
+var alice = wire.Caller{Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/alice", UserID: "AIDAALICE", AccessKeyID: "AKIA", PrincipalARN: "arn:aws:iam::111122223333:user/alice"}
+
+func (keys) Lookup(_ context.Context, id, _ string) (string, wire.Caller, error) {
+	switch id {
+	case "AKIA":
+		return "secret", alice, nil
+	case "ASIA":
+		return "", wire.Caller{}, wire.ErrExpiredToken
+	}
+	return "", wire.Caller{}, fmt.Errorf("%s: %w", id, wire.ErrUnknownAccessKey)
+}
+
+// policy denies what is listed and remembers what it was asked.
+type policy struct {
+	deny  []string
+	asked []wire.Target
+}
+
+func (p *policy) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
+	p.asked = append(p.asked, targets...)
+	for _, t := range targets {
+		if slices.Contains(p.deny, t.Action) {
+			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: "because no identity-based policy allows the " + t.Action + " action"}
+		}
+	}
+	return nil
+}
+
+type eksService struct{}
+
+func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+	switch *in.Name {
+	case "absent":
+		return nil, &ekstypes.ResourceNotFoundException{Message: aws.String("No cluster found for name: absent."), ClusterName: in.Name}
+	case "broken":
+		return nil, errors.New("disk full")
+	case "panic":
+		panic("nil map")
+	}
+	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name, Arn: aws.String(wire.CallerFrom(ctx).ARN), Version: aws.String(wire.RegionFrom(ctx))}}, nil
+}
+
+func (eksService) ListClusters(ctx context.Context, in *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
+	page, next, err := wire.Page(ctx, []string{"a", "b", "c"}, in.MaxResults, in.NextToken, func(s string) string { return s })
+	return &eks.ListClustersOutput{Clusters: page, NextToken: next}, err
+}
+
+func (eksService) CreateCluster(ctx context.Context, in *eks.CreateClusterInput) (*eks.CreateClusterOutput, error) {
+	err := wire.Authorize(ctx, wire.Target{Action: "iam:PassRole", Resource: *in.RoleArn, Conditions: map[string][]string{"iam:PassedToService": {"eks.amazonaws.com"}}})
+	return &eks.CreateClusterOutput{}, err
+}
+
+func (eksService) Targets(_ context.Context, op string, input any) ([]wire.Target, error) {
+	if in, ok := input.(*eks.DescribeClusterInput); ok {
+		return []wire.Target{{Action: "eks:" + op, Resource: "arn:aws:eks:us-west-2:111122223333:cluster/" + *in.Name}}, nil
+	}
+	return nil, nil
+}
+
+type iamService struct{}
+
+func (iamService) GetRole(_ context.Context, in *iam.GetRoleInput) (*iam.GetRoleOutput, error) {
+	return nil, &iamtypes.NoSuchEntityException{Message: aws.String("The role with name " + *in.RoleName + " cannot be found.")}
+}
+
+func (iamService) ListRoles(context.Context, *iam.ListRolesInput) (*iam.ListRolesOutput, error) {
+	return &iam.ListRolesOutput{}, nil
+}
+
+type stsService struct{}
+
+func (stsService) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
+	return &sts.GetCallerIdentityOutput{Arn: aws.String(wire.CallerFrom(ctx).ARN)}, nil
+}
+
+func (stsService) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeRoleWithWebIdentityInput) (*sts.AssumeRoleWithWebIdentityOutput, error) {
+	return &sts.AssumeRoleWithWebIdentityOutput{Provider: aws.String(wire.RegionFrom(ctx) + wire.CallerFrom(ctx).ARN)}, nil
+}
+func (stsService) Unsigned() []string     { return []string{"AssumeRoleWithWebIdentity"} }
+func (stsService) Unrestricted() []string { return []string{"GetCallerIdentity"} }
+
+func newMux(t testing.TB, p *policy) *wire.Mux {
+	t.Helper()
+	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: p, Region: "eu-north-1", Logger: slog.New(slog.DiscardHandler), MaxBody: 1 << 16})
+	m.Register(wire.EKS, eksService{})
+	m.Register(wire.IAM, iamService{})
+	m.Register(wire.STS, stsService{})
+	return m
+}
+
+func config(m *wire.Mux) aws.Config {
+	return aws.Config{
+		Region: "us-west-2", BaseEndpoint: aws.String("http://coracle.test"), HTTPClient: &http.Client{Transport: m.Transport()},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}, nil
+		}),
+		Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+	}
+}
+
+func TestCallReachesHandlerWithCallerAndRegion(t *testing.T) {
+	p := &policy{}
+	out, err := eks.NewFromConfig(config(newMux(t, p))).DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("dev")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *out.Cluster.Name != "dev" || *out.Cluster.Arn != alice.ARN || *out.Cluster.Version != "us-west-2" {
+		t.Errorf("got %s, %s, %s", *out.Cluster.Name, *out.Cluster.Arn, *out.Cluster.Version)
+	}
+	if len(p.asked) != 1 || p.asked[0].Action != "eks:DescribeCluster" || p.asked[0].Resource != "arn:aws:eks:us-west-2:111122223333:cluster/dev" {
+		t.Errorf("the authorizer was asked %+v", p.asked)
+	}
+	if got := p.asked[0].Conditions["aws:RequestedRegion"]; !slices.Equal(got, []string{"us-west-2"}) {
+		t.Errorf("aws:RequestedRegion is %v", got)
+	}
+}
+
+// send signs a request as AKIA with that secret and returns status, headers and body.
+func send(t *testing.T, m *wire.Mux, service, secret string, at time.Time, r *http.Request, body string) (int, http.Header, string) {
+	t.Helper()
+	id := "AKIA"
+	if secret == "expired" {
+		id = "ASIA"
+	} else if secret == "unknown" {
+		id = "AKIAUNKNOWN"
+	}
+	if service != "" {
+		creds := aws.Credentials{AccessKeyID: id, SecretAccessKey: secret}
+		if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(body), service, "us-west-2", at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, r)
+	return w.Code, w.Header(), w.Body.String()
+}
+
+func TestErrorsInTheFormOfEachProtocol(t *testing.T) {
+	p := &policy{deny: []string{"eks:DeleteCluster", "iam:PassRole", "iam:ListRoles", "eks:ListClusters"}}
+	m := newMux(t, p)
+	form := "application/x-www-form-urlencoded"
+	tests := []struct {
+		name, service, secret      string
+		age                        time.Duration
+		method, path, target, body string
+		status                     int
+		errorType                  string
+		contains                   []string
+	}{
+		{name: "modelled exception, restJson1", service: "eks", secret: "secret", method: "GET", path: "/clusters/absent",
+			status: 404, errorType: "ResourceNotFoundException", contains: []string{`"message":"No cluster found for name: absent."`, `"clusterName":"absent"`}},
+		{name: "modelled exception, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=GetRole&RoleName=r&Version=2010-05-08",
+			status: 404, contains: []string{"<ErrorResponse xmlns=", "<Type>Sender</Type>", "<Code>NoSuchEntity</Code>", "<Message>The role with name r cannot be found.</Message>", "<RequestId>"}},
+		{name: "internal failure hides its cause", service: "eks", secret: "secret", method: "GET", path: "/clusters/broken", status: 500, errorType: "InternalFailure", contains: []string{"request id"}},
+		{name: "panic", service: "eks", secret: "secret", method: "GET", path: "/clusters/panic", status: 500, errorType: "InternalFailure"},
+		{name: "denied, restJson1", service: "eks", secret: "secret", method: "GET", path: "/clusters", status: 403, errorType: "AccessDeniedException",
+			contains: []string{"User: arn:aws:iam::111122223333:user/alice is not authorized to perform: eks:ListClusters on resource: * because no identity-based policy allows the eks:ListClusters action"}},
+		{name: "denied, awsQuery", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>AccessDenied</Code>"}},
+		{name: "PassRole denied inside the handler", service: "eks", secret: "secret", method: "POST", path: "/clusters",
+			body: `{"name":"x","roleArn":"arn:aws:iam::111122223333:role/r","resourcesVpcConfig":{}}`, status: 403, errorType: "AccessDeniedException", contains: []string{"iam:PassRole on resource: arn:aws:iam::111122223333:role/r"}},
+		{name: "unsigned, restJson1", method: "GET", path: "/clusters", status: 403, errorType: "MissingAuthenticationTokenException"},
+		{name: "unsigned, awsQuery", method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>MissingAuthenticationToken</Code>"}},
+		{name: "unsigned, ec2Query", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 403, contains: []string{"<Response><Errors><Error><Code>MissingAuthenticationToken</Code>"}},
+		{name: "unsigned, awsJson1.1", method: "POST", path: "/", target: "TrentService.ListKeys", body: "{}", status: 400, contains: []string{`"__type":"MissingAuthenticationTokenException"`}},
+		{name: "wrong secret, restJson1", service: "eks", secret: "guess", method: "GET", path: "/clusters", status: 403, errorType: "InvalidSignatureException"},
+		{name: "wrong secret, awsQuery", service: "iam", secret: "guess", method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>SignatureDoesNotMatch</Code>"}},
+		{name: "wrong secret, ec2Query", service: "ec2", secret: "guess", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 401, contains: []string{"<Code>AuthFailure</Code>"}},
+		{name: "unknown key, awsJson1.1", service: "kms", secret: "unknown", method: "POST", path: "/", target: "TrentService.ListKeys", body: "{}", status: 400, contains: []string{`"__type":"UnrecognizedClientException"`}},
+		{name: "unknown key, awsQuery", service: "sts", secret: "unknown", method: "POST", path: "/", body: "Action=GetCallerIdentity&Version=2011-06-15", status: 403, contains: []string{"<Code>InvalidClientTokenId</Code>"}},
+		{name: "expired session, restJson1", service: "eks", secret: "expired", method: "GET", path: "/clusters", status: 403, errorType: "ExpiredTokenException"},
+		{name: "expired session, ec2Query", service: "ec2", secret: "expired", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 400, contains: []string{"<Code>RequestExpired</Code>"}},
+		{name: "old signature", service: "iam", secret: "secret", age: time.Hour, method: "POST", path: "/", body: "Action=ListRoles&Version=2010-05-08", status: 403, contains: []string{"<Code>SignatureDoesNotMatch</Code>", "Signature expired"}},
+		{name: "not served, restJson1", service: "eks", secret: "secret", method: "DELETE", path: "/clusters/x", status: 501, errorType: "NotImplemented", contains: []string{"DeleteCluster is not implemented by coracle"}},
+		{name: "not served, ec2Query", service: "ec2", secret: "secret", method: "POST", path: "/", body: "Action=DescribeVpcs&Version=2016-11-15", status: 501, contains: []string{"<Code>UnsupportedOperation</Code>", "DescribeVpcs is not implemented by coracle"}},
+		{name: "unknown path", service: "eks", secret: "secret", method: "GET", path: "/unicorns", status: 404, errorType: "UnknownOperationException"},
+		{name: "unknown action", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=GetUnicorn&Version=2010-05-08", status: 400, contains: []string{"<Code>InvalidAction</Code>", "Could not find operation GetUnicorn for version 2010-05-08"}},
+		{name: "unknown target", service: "kms", secret: "secret", method: "POST", path: "/", target: "TrentService.Unicorn", body: "{}", status: 400, contains: []string{"UnknownOperationException"}},
+		{name: "unknown service", service: "braket", secret: "secret", method: "GET", path: "/", status: 501, errorType: "UnknownService", contains: []string{"braket"}},
+		{name: "not JSON", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":`, status: 400, errorType: "SerializationException"},
+		{name: "wrong type", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":7}`, status: 400, errorType: "SerializationException"},
+		{name: "missing members", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: `{"name":"x"}`, status: 400, errorType: "InvalidParameterException",
+			contains: []string{"2 validation errors detected: Value null at 'resourcesVpcConfig' failed to satisfy constraint: Member must not be null; Value null at 'roleArn'"}},
+		{name: "pattern", service: "iam", secret: "secret", method: "POST", path: "/", body: "Action=GetRole&RoleName=a%20b&Version=2010-05-08", status: 400,
+			contains: []string{"<Code>ValidationError</Code>", "1 validation error detected: Value &#39;a b&#39; at &#39;roleName&#39; failed to satisfy constraint: Member must satisfy regular expression pattern: [\\w+=,.@-]+"}},
+		{name: "body too large", service: "eks", secret: "secret", method: "POST", path: "/clusters", body: strings.Repeat(" ", 1<<16+1), status: 413, errorType: "RequestEntityTooLarge"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := httptest.NewRequest(tt.method, "http://coracle.test"+tt.path, strings.NewReader(tt.body))
+			switch {
+			case tt.target != "":
+				r.Header.Set("X-Amz-Target", tt.target)
+				r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+			case strings.HasPrefix(tt.body, "Action="):
+				r.Header.Set("Content-Type", form)
+			}
+			status, header, body := send(t, m, tt.service, tt.secret, time.Now().Add(-tt.age), r, tt.body)
+			if status != tt.status || header.Get("X-Amzn-Errortype") != tt.errorType {
+				t.Errorf("status %d, error type %q; want %d, %q\n%s", status, header.Get("X-Amzn-Errortype"), tt.status, tt.errorType, body)
+			}
+			for _, c := range tt.contains {
+				if !strings.Contains(body, c) {
+					t.Errorf("the body lacks %s\n%s", c, body)
+				}
+			}
+			if strings.Contains(body, "disk full") || strings.Contains(body, "nil map") {
+				t.Errorf("the cause is shown to the caller: %s", body)
+			}
+			if header.Get("X-Amzn-Requestid") == "" {
+				t.Error("no request id")
+			}
+		})
+	}
+}
+
+func TestUnsignedAndUnrestrictedOperations(t *testing.T) {
+	p := &policy{deny: []string{"sts:GetCallerIdentity", "sts:AssumeRoleWithWebIdentity"}}
+	client := sts.NewFromConfig(config(newMux(t, p)))
+	if _, err := client.GetCallerIdentity(t.Context(), nil); err != nil {
+		t.Errorf("GetCallerIdentity needs no permission: %v", err)
+	}
+	out, err := client.AssumeRoleWithWebIdentity(t.Context(), &sts.AssumeRoleWithWebIdentityInput{
+		RoleArn: aws.String("arn:aws:iam::111122223333:role/pod"), RoleSessionName: aws.String("pod"), WebIdentityToken: aws.String("eyJhbGciOiJSUzI1NiJ9"),
+	})
+	if err != nil {
+		t.Fatalf("AssumeRoleWithWebIdentity needs no signature: %v", err)
+	}
+	if *out.Provider != "eu-north-1" {
+		t.Errorf("an unsigned request has region and caller %q", *out.Provider)
+	}
+}
+
+func TestPagesToTheEnd(t *testing.T) {
+	client := eks.NewFromConfig(config(newMux(t, &policy{})))
+	var all []string
+	pages := eks.NewListClustersPaginator(client, &eks.ListClustersInput{MaxResults: aws.Int32(2)})
+	for pages.HasMorePages() {
+		out, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, out.Clusters...)
+	}
+	if !slices.Equal(all, []string{"a", "b", "c"}) {
+		t.Errorf("the pages hold %v", all)
+	}
+	var invalid *ekstypes.InvalidParameterException
+	if _, err := client.ListClusters(t.Context(), &eks.ListClustersInput{NextToken: aws.String("forged")}); !errors.As(err, &invalid) {
+		t.Errorf("a forged token gives %v", err)
+	}
+}
+
+// An empty list is in the answer as one, so that aws prints [] and not null.
+func TestEmptyListsAreSent(t *testing.T) {
+	out, err := iam.NewFromConfig(config(newMux(t, &policy{}))).ListRoles(t.Context(), nil)
+	if err != nil || out.Roles == nil || len(out.Roles) != 0 || out.IsTruncated {
+		t.Errorf("ListRoles: %+v, %v", out, err)
+	}
+}
+
+func TestGenericErrorKeepsItsCode(t *testing.T) {
+	_, err := eks.NewFromConfig(config(newMux(t, &policy{}))).DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("x")})
+	var api smithy.APIError
+	if !errors.As(err, &api) || api.ErrorCode() != "NotImplemented" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRegisterRefusesWhatIsNoOperation(t *testing.T) {
+	for name, impl := range map[string]any{"unknown method": extra{}, "wrong types": wrongTypes{}, "served twice": eksService{}} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("Register accepted it")
+				}
+			}()
+			newMux(t, &policy{}).Register(wire.EKS, impl)
+		})
+	}
+}
+
+type extra struct{}
+
+func (extra) Frobnicate() {}
+
+type wrongTypes struct{}
+
+func (wrongTypes) DeleteCluster(context.Context, *eks.CreateClusterInput) (*eks.DeleteClusterOutput, error) {
+	return nil, nil
+}
+
+func TestMinimalInputPassesValidation(t *testing.T) {
+	m := newMux(t, &policy{})
+	for _, op := range m.Operations() {
+		if !op.Served {
+			continue
+		}
+		r, err := op.NewRequest("http://coracle.test", op.MinimalInput())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		status, _, text := send(t, m, op.Service.SigningName, "secret", time.Now(), r, string(body))
+		if strings.Contains(text, "validation error") || status == 501 || status == 400 {
+			t.Errorf("%s: %d %s", op.Name, status, text)
+		}
+	}
+}
+
+func TestIdempotency(t *testing.T) {
+	answers := answersInMemory{}
+	created := 0
+	create := func(name, token string) (*eks.CreateClusterOutput, error) {
+		ctx := wire.WithOperation(wire.WithCaller(t.Context(), alice), wire.EKS, "CreateCluster", &eks.CreateClusterInput{Name: &name, ClientRequestToken: &token})
+		return wire.Idempotent(ctx, answers, &token, func(context.Context) (*eks.CreateClusterOutput, error) {
+			created++
+			at := time.UnixMilli(1700000000123).UTC()
+			return &eks.CreateClusterOutput{Cluster: &ekstypes.Cluster{Name: &name, CreatedAt: &at, Tags: map[string]string{"n": fmt.Sprint(created)}}}, nil
+		})
+	}
+	first, err := create("a", "t1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := create("a", "t1")
+	if err != nil || created != 1 || again.Cluster.Tags["n"] != "1" || !again.Cluster.CreatedAt.Equal(*first.Cluster.CreatedAt) {
+		t.Errorf("the same request gave %+v, %v after %d creations", again, err, created)
+	}
+	var mismatch *wire.Error
+	if _, err := create("b", "t1"); !errors.As(err, &mismatch) || created != 1 {
+		t.Errorf("the token with other parameters gave %v", err)
+	}
+	if _, err := create("b", "t2"); err != nil || created != 2 {
+		t.Errorf("another token gave %v after %d creations", err, created)
+	}
+}
+
+type answersInMemory map[string][]byte
+
+func (a answersInMemory) Answer(_ context.Context, key string) ([]byte, bool, error) {
+	v, ok := a[key]
+	return v, ok, nil
+}
+
+func (a answersInMemory) SaveAnswer(_ context.Context, key string, value []byte) error {
+	a[key] = value
+	return nil
+}
+
+func TestErrorBodyIsJSON(t *testing.T) {
+	m := newMux(t, &policy{})
+	r := httptest.NewRequest("GET", "http://coracle.test/clusters/absent", nil)
+	_, _, body := send(t, m, "eks", "secret", time.Now(), r, "")
+	var v map[string]any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Errorf("%s: %v", body, err)
+	}
+}

@@ -1,0 +1,93 @@
+package wire
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+)
+
+// A protocol knows how requests name their operation and carry their input, and how responses carry output and errors.
+type protocol interface {
+	// operation finds the operation that a request asks for. The error is what AWS says of one it does not know.
+	operation(m *Mux, service *Service, r *request) (*operation, error)
+	// decode sets the input structure from the request.
+	decode(op *operation, r *request, in reflect.Value) error
+	// encode appends the response body to b and returns its HTTP status; it may set headers.
+	encode(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int)
+	// encodeError appends the body of an error response.
+	encodeError(b []byte, service *Service, r *request, f *failure, header http.Header) []byte
+}
+
+func (s *Service) protocol() protocol {
+	switch s.Protocol {
+	case RestJSON1:
+		return restJSON{}
+	case AWSJSON10, AWSJSON11:
+		return awsJSON{}
+	case EC2Query:
+		return query{ec2: true}
+	default:
+		return query{}
+	}
+}
+
+// request is an HTTP request whose body has been read.
+type request struct {
+	*http.Request
+	body   []byte
+	id     string
+	labels []string // of the path, in the order of the operation's URI
+
+	form    url.Values // parameters of a query request, see parameters
+	formErr error
+	formed  bool
+}
+
+// parameters returns the parameters of a query request: those of the URL, as in a presigned one, and those of the body.
+func (r *request) parameters() (url.Values, error) {
+	if r.formed {
+		return r.form, r.formErr
+	}
+	r.formed = true
+	r.form, r.formErr = url.ParseQuery(r.URL.RawQuery)
+	if r.formErr != nil {
+		r.formErr = &Error{Code: "MalformedQueryString", Message: "The query string could not be read: " + r.formErr.Error(), Status: http.StatusNotFound}
+		return nil, r.formErr
+	}
+	if len(r.body) > 0 {
+		body, err := url.ParseQuery(string(r.body))
+		if err != nil {
+			r.formErr = &Error{Code: "MalformedQueryString", Message: "The form in the body could not be read: " + err.Error(), Status: http.StatusNotFound}
+			return nil, r.formErr
+		}
+		if len(r.form) == 0 {
+			r.form = body
+		} else {
+			for k, v := range body {
+				r.form[k] = v
+			}
+		}
+	}
+	return r.form, nil
+}
+
+// protocolOf guesses the protocol of a request that names no service, to answer in a form that its sender can read.
+func protocolOf(r *request) *Service {
+	if target := r.Header.Get("X-Amz-Target"); target != "" {
+		prefix, _, _ := strings.Cut(target, ".")
+		for _, s := range Services() {
+			if s.TargetPrefix == prefix {
+				return s
+			}
+		}
+		return SSM
+	}
+	if form, err := r.parameters(); strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") || err == nil && form.Get("Action") != "" {
+		if err == nil && form.Get("Version") == EC2.APIVersion {
+			return EC2
+		}
+		return STS
+	}
+	return EKS
+}

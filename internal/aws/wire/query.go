@@ -1,0 +1,265 @@
+package wire
+
+import (
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A node is a parameter, or a group of parameters whose names share a beginning: Tags.member.1.Key is a path of four.
+type node struct {
+	path     string
+	value    string
+	hasValue bool
+	children map[string]*node
+	used     bool
+}
+
+// maxDepth bounds the dots in a parameter's name, maxParameters their number; AWS's own limits are far lower.
+const (
+	maxDepth      = 64
+	maxParameters = 100_000
+)
+
+// parseQuery reads the parameters of a query request into a tree.
+func parseQuery(values url.Values) (*node, error) {
+	root := &node{}
+	if len(values) > maxParameters {
+		return nil, malformedf("The request has %d parameters; at most %d are read", len(values), maxParameters)
+	}
+	for name, list := range values {
+		if name == "" {
+			continue
+		}
+		if strings.Count(name, ".") >= maxDepth {
+			return nil, malformedf("The parameter %.100s... is nested too deeply", name)
+		}
+		n := root
+		for end := 0; ; {
+			part := name[end:]
+			dot := strings.IndexByte(part, '.')
+			if dot >= 0 {
+				part = part[:dot]
+			}
+			end += len(part)
+			child := n.children[part]
+			if child == nil {
+				if n.children == nil {
+					n.children = map[string]*node{}
+				}
+				child = &node{path: name[:end]}
+				n.children[part] = child
+			}
+			n = child
+			if dot < 0 {
+				break
+			}
+			end++
+		}
+		n.value, n.hasValue = list[0], true
+	}
+	return root, nil
+}
+
+// use returns the child with that name and notes that the schema knows it.
+func (n *node) use(name string) *node {
+	c := n.children[name]
+	if c != nil {
+		c.used = true
+	}
+	return c
+}
+
+// unused returns the name of a parameter that no member of the schema took, the first in order; "" when there is none.
+func (n *node) unused() string {
+	var names []string
+	for name := range n.children {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		c := n.children[name]
+		if !c.used {
+			for len(c.children) > 0 && !c.hasValue {
+				var first string
+				for name := range c.children {
+					if first == "" || name < first {
+						first = name
+					}
+				}
+				c = c.children[first]
+			}
+			return c.path
+		}
+		if p := c.unused(); p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// numbered returns the children called 1, 2, 3, ... in order. Gaps are closed, as AWS does.
+func (n *node) numbered() ([]*node, error) {
+	type numberedNode struct {
+		n    int
+		node *node
+	}
+	list := make([]numberedNode, 0, len(n.children))
+	for name, c := range n.children {
+		i, err := strconv.Atoi(name)
+		if err != nil || i < 0 {
+			continue
+		}
+		c.used = true
+		list = append(list, numberedNode{i, c})
+	}
+	slices.SortFunc(list, func(a, b numberedNode) int { return a.n - b.n })
+	out := make([]*node, len(list))
+	for i := range list {
+		out[i] = list[i].node
+	}
+	return out, nil
+}
+
+// decodeQuery sets v from the parameters below n. With flat, lists and maps have no level for their elements' name, as everywhere in ec2Query.
+func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
+	switch pl.kind {
+	case kindStruct:
+		v = settable(v)
+		for _, f := range pl.fields {
+			c := n.use(f.query)
+			if c == nil {
+				continue
+			}
+			if err := decodeQuery(f.plan, f.flat, ec2, c, v.Field(f.index)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case kindUnion:
+		for _, variant := range pl.variants {
+			c := n.use(variant.xml)
+			if c == nil {
+				continue
+			}
+			if !v.IsNil() {
+				return malformedf("%s must have exactly one member", n.path)
+			}
+			u := reflect.New(variant.typ)
+			if err := decodeQuery(variant.plan, variant.flat, ec2, c, u.Elem().FieldByName("Value")); err != nil {
+				return err
+			}
+			v.Set(u)
+		}
+		return nil
+	case kindList:
+		holder := n
+		if !flat && !ec2 {
+			holder = n.use(pl.item)
+			if holder == nil {
+				// Some old clients say member whatever the element is called.
+				holder = n.use("member")
+			}
+			if holder == nil {
+				holder = &node{}
+			}
+		}
+		elements, err := holder.numbered()
+		if err != nil {
+			return err
+		}
+		if len(elements) == 0 && !n.hasValue {
+			return nil
+		}
+		list := reflect.MakeSlice(v.Type(), len(elements), len(elements))
+		for i, e := range elements {
+			if err := decodeQuery(pl.elem, false, ec2, e, list.Index(i)); err != nil {
+				return err
+			}
+		}
+		v.Set(list)
+		return nil
+	case kindMap:
+		holder := n
+		if !flat {
+			if holder = n.use(pl.item); holder == nil {
+				return nil
+			}
+		}
+		entries, err := holder.numbered()
+		if err != nil {
+			return err
+		}
+		m := reflect.MakeMapWithSize(v.Type(), len(entries))
+		for _, e := range entries {
+			key := e.use(pl.key)
+			if key == nil {
+				return malformedf("%s.%s is missing", e.path, pl.key)
+			}
+			value := reflect.New(v.Type().Elem()).Elem()
+			if c := e.use(pl.val); c != nil {
+				if err := decodeQuery(pl.elem, false, ec2, c, value); err != nil {
+					return err
+				}
+			}
+			m.SetMapIndex(reflect.ValueOf(key.value).Convert(v.Type().Key()), value)
+		}
+		v.Set(m)
+		return nil
+	}
+	if !n.hasValue {
+		return malformedf("The parameter %s has no value", n.path)
+	}
+	if err := parseText(pl, pl.format, n.value, v); err != nil {
+		return malformedf("Invalid value for parameter %s: %v", n.path, err)
+	}
+	return nil
+}
+
+// addQuery writes the parameters of v under name: the client's side, for requests that tests send.
+func addQuery(values url.Values, pl *plan, flat, ec2 bool, name string, v reflect.Value) {
+	v, ok := indirect(v)
+	if !ok {
+		return
+	}
+	below := func(part string) string {
+		if name == "" {
+			return part
+		}
+		return name + "." + part
+	}
+	switch pl.kind {
+	case kindStruct:
+		for _, f := range pl.fields {
+			addQuery(values, f.plan, f.flat, ec2, below(f.query), v.Field(f.index))
+		}
+	case kindUnion:
+		if variant, value := pl.variantOf(v); variant != nil {
+			addQuery(values, variant.plan, variant.flat, ec2, below(variant.xml), value)
+		}
+	case kindList:
+		if v.Len() == 0 {
+			values.Set(name, "")
+			return
+		}
+		if !flat && !ec2 {
+			name = below(pl.item)
+		}
+		for i := range v.Len() {
+			addQuery(values, pl.elem, false, ec2, name+"."+strconv.Itoa(i+1), v.Index(i))
+		}
+	case kindMap:
+		if !flat {
+			name = below(pl.item)
+		}
+		for i, key := range sortedKeys(v) {
+			entry := name + "." + strconv.Itoa(i+1) + "."
+			values.Set(entry+pl.key, key.String())
+			addQuery(values, pl.elem, false, ec2, entry+pl.val, v.MapIndex(key))
+		}
+	default:
+		values.Set(name, string(appendText(nil, pl, pl.format, v)))
+	}
+}
