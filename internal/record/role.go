@@ -1,0 +1,51 @@
+package record
+
+import (
+	"strings"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Role is an IAM role.
+//
+// Writer: internal/aws/iam.
+type Role struct {
+	Account     string
+	Name        string
+	Path        string
+	ID          string // AROA...; sessions hold it, so that those of a role that was created again are void
+	CreatedAt   time.Time
+	Description string
+	Trust       string // the AssumeRolePolicyDocument
+	// TrustIDs are the unique ids of the users and roles that Trust names, by ARN. A principal that was created again under its old name is
+	// another one, and not trusted.
+	TrustIDs   map[string]string
+	MaxSession time.Duration
+	Tags       map[string]string
+	Grants
+	Boundary string
+	// LinkedService is the service of a service-linked role, "eks.amazonaws.com".
+	LinkedService string
+}
+
+// ARN is the role's Amazon Resource Name.
+func (r Role) ARN() string { return "arn:aws:iam::" + r.Account + ":role" + r.Path + r.Name }
+
+// RoleKey is the key of a role.
+func RoleKey(account, name string) string { return store.Key(account, strings.ToLower(name)) }
+
+// Roles is the table of roles, by RoleKey.
+func Roles(s *store.Store) store.Table[Role] { return store.NewTable[Role](s, "roles") }
+
+// RoleUse is when a role was last used.
+//
+// Writer: internal/aws/iam/identity, every few minutes while the role is in use.
+type RoleUse struct {
+	RoleID string
+	At     time.Time
+	Region string
+}
+
+// RoleUses is the table of uses, by Key(role id).
+func RoleUses(s *store.Store) store.Table[RoleUse] { return store.NewTable[RoleUse](s, "roleuses") }
