@@ -4,10 +4,11 @@ module github.com/coracle-eks/coracle/kubernetes/v1.36
 go 1.26.0
 
 require (
+	github.com/spf13/cobra v1.10.2
 	k8s.io/apimachinery v0.37.0
 	k8s.io/client-go v0.37.0
 	k8s.io/cloud-provider v0.37.0
-	k8s.io/cloud-provider-aws v1.37.0
+	k8s.io/cloud-provider-aws v1.34.3
 	k8s.io/component-base v0.37.0
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kubectl v0.36.3
@@ -134,7 +135,6 @@ require (
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/samber/lo v1.49.1 // indirect
 	github.com/sirupsen/logrus v1.9.3 // indirect
-	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
 	github.com/stretchr/testify v1.11.1 // indirect
