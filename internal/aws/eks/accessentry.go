@@ -1,0 +1,450 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Types of access entries.
+// https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
+const (
+	standard      = "STANDARD"
+	ec2Linux      = "EC2_LINUX"
+	ec2Windows    = "EC2_WINDOWS"
+	ec2Auto       = "EC2" // nodes of EKS Auto Mode
+	fargateLinux  = "FARGATE_LINUX"
+	hybridLinux   = "HYBRID_LINUX"
+	hyperpodLinux = "HYPERPOD_LINUX"
+)
+
+var entryTypes = []string{standard, ec2Linux, ec2Windows, ec2Auto, fargateLinux, hybridLinux, hyperpodLinux}
+
+// nodeIdentity is who the holder of a node's role is in Kubernetes, by type of entry.
+var nodeIdentity = map[string]struct {
+	username string
+	groups   []string
+}{
+	ec2Linux:      {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}},
+	ec2Windows:    {"system:node:{{EC2PrivateDNSName}}", []string{"eks:kube-proxy-windows", "system:nodes"}},
+	ec2Auto:       {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}},
+	fargateLinux:  {"system:node:{{SessionName}}", []string{"system:bootstrappers", "system:node-proxier", "system:nodes"}},
+	hybridLinux:   {"system:node:{{SessionName}}", []string{"system:nodes"}},
+	hyperpodLinux: {"system:node:{{SessionName}}", []string{"system:nodes"}},
+}
+
+const sessionName = "{{SessionName}}"
+
+// principal is an IAM identity, from its ARN.
+type principal struct {
+	arn, account string
+	kind         string // role, user or root
+	path         string // "/" or "/teams/tooling/"; of a role or user
+	name         string // without the path; empty for root
+}
+
+var principalARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):(?:(root)|(role|user)(/(?:[\x21-\x7e]+/)?)([\w+=,.@-]{1,64}))$`)
+
+func parsePrincipal(arn string) (principal, bool) {
+	m := principalARN.FindStringSubmatch(arn)
+	if m == nil {
+		return principal{}, false
+	}
+	if m[2] != "" {
+		return principal{arn: arn, account: m[1], kind: m[2]}, true
+	}
+	return principal{arn: arn, account: m[1], kind: m[3], path: m[4], name: m[5]}, true
+}
+
+func (p principal) serviceLinked() bool {
+	return p.kind == "role" && strings.HasPrefix(p.path, "/aws-service-role/")
+}
+
+// username is the Kubernetes user that EKS chooses for a STANDARD entry. A role's path is not part of it.
+func (p principal) username() string {
+	if p.kind == "role" {
+		return "arn:" + strings.Split(p.arn, ":")[1] + ":sts::" + p.account + ":assumed-role/" + p.name + "/" + sessionName
+	}
+	return p.arn
+}
+
+// entryARN is the ARN of an access entry: access-entry/<cluster>/<role|user>/<account>/<name>/<uuid>.
+func entryARN(at place, e record.AccessEntry, cluster string) string {
+	p, _ := parsePrincipal(e.PrincipalARN)
+	parts := []string{"arn:aws:eks:" + at.region + ":" + at.account + ":access-entry", cluster, p.kind, p.account}
+	if p.name != "" {
+		parts = append(parts, p.name)
+	}
+	return strings.Join(append(parts, e.ID), "/")
+}
+
+// creatorEntryOp lets the creator of a cluster in, as its administrator. It writes over what an earlier cluster of that name left.
+func (s *Service) creatorEntryOp(c record.Cluster) store.Op {
+	p, _ := parsePrincipal(c.CreatorARN)
+	now := s.timestamp()
+	return s.accessEntries.PutOp(record.AccessEntryKey(c.Account, c.Region, c.Name, c.CreatorARN), record.AccessEntry{
+		ClusterID:    c.ID,
+		PrincipalARN: c.CreatorARN,
+		ID:           newUUID(),
+		Type:         standard,
+		Username:     p.username(),
+		CreatedAt:    now,
+		ModifiedAt:   now,
+		Policies: []record.AccessPolicyAssociation{{
+			PolicyARN: accesspolicy.ClusterAdmin, Scope: types.AccessScopeTypeCluster, AssociatedAt: now, ModifiedAt: now,
+		}},
+	})
+}
+
+// clusterWithEntries is a cluster that access entries have a meaning for.
+func (s *Service) clusterWithEntries(ctx context.Context, name string) (store.Row[record.Cluster], error) {
+	row, err := s.cluster(ctx, name)
+	if err != nil {
+		return row, err
+	}
+	if row.Value.AuthenticationMode == types.AuthenticationModeConfigMap {
+		return row, invalidRequest(name, "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.")
+	}
+	return row, nil
+}
+
+// changeableCluster is clusterWithEntries for an operation that writes.
+func (s *Service) changeableCluster(ctx context.Context, name string) (store.Row[record.Cluster], error) {
+	row, err := s.clusterWithEntries(ctx, name)
+	if err == nil && row.Value.Deleting {
+		return row, invalidRequest(name, "Cluster %s is being deleted: its access entries can't be changed", name)
+	}
+	return row, err
+}
+
+// entriesOf is every access entry of a cluster, by principal.
+func (s *Service) entriesOf(ctx context.Context, c record.Cluster) ([]store.Row[record.AccessEntry], error) {
+	rows, err := s.accessEntries.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(r store.Row[record.AccessEntry]) bool { return r.Value.ClusterID != c.ID }), nil
+}
+
+// entry is the access entry of a principal.
+func (s *Service) entry(ctx context.Context, c record.Cluster, principalARN string) (store.Row[record.AccessEntry], error) {
+	row, err := s.accessEntries.Copy(ctx, record.AccessEntryKey(c.Account, c.Region, c.Name, principalARN))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.ID {
+		return row, notFound(c.Name, "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
+	}
+	return row, err
+}
+
+// CreateAccessEntry lets an IAM principal into a cluster.
+func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEntryInput) (*eks.CreateAccessEntryOutput, error) {
+	name := aws.ToString(in.ClusterName)
+	hash, err := requestHash(in)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		cluster, err := s.changeableCluster(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		c := cluster.Value
+		p, err := s.checkPrincipal(ctx, name, aws.ToString(in.PrincipalArn))
+		if err != nil {
+			return nil, err
+		}
+		key := record.AccessEntryKey(c.Account, c.Region, c.Name, p.arn)
+		old, err := s.accessEntries.Get(ctx, key)
+		there := err == nil
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if there && old.Value.ClusterID == c.ID {
+			same, err := repeated(name, in.ClientRequestToken, hash, old.Value.ClientRequestToken, old.Value.RequestHash)
+			if err != nil {
+				return nil, err
+			}
+			if !same {
+				return nil, inUse(name, "The specified access entry resource is already in use on this cluster.")
+			}
+			return &eks.CreateAccessEntryOutput{AccessEntry: describeEntry(c, old.Value)}, nil
+		}
+		e, err := s.newEntry(name, p, in)
+		if err != nil {
+			return nil, err
+		}
+		e.ClusterID, e.ClientRequestToken, e.RequestHash = c.ID, aws.ToString(in.ClientRequestToken), hash
+		op := s.accessEntries.CreateOp(key, e)
+		if there { // left by an earlier cluster of that name
+			old.Value = e
+			op = s.accessEntries.UpdateOp(old)
+		}
+		// The cluster must not be deleted, or its authentication mode change, in between.
+		err = s.store.Txn(ctx, s.clusters.CheckOp(cluster), op)
+		if lostRace(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		return &eks.CreateAccessEntryOutput{AccessEntry: describeEntry(c, e)}, nil
+	}
+}
+
+// lostRace says that a transaction found the rows changed; it is worth another look.
+func lostRace(err error) bool {
+	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound)
+}
+
+// checkPrincipal is the principal of an entry to be made.
+func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (principal, error) {
+	p, ok := parsePrincipal(arn)
+	if !ok {
+		return p, invalidParameter(cluster, "The specified principalArn is invalid: %s is not the ARN of an IAM user or role.", arn)
+	}
+	if p.serviceLinked() {
+		return p, invalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
+	}
+	// Other accounts may be beyond this machine: what is in them is taken on trust.
+	if p.kind == "root" || p.account != placeOf(ctx).account {
+		return p, nil
+	}
+	exists, err := s.exists(ctx, p)
+	if err == nil && !exists {
+		err = invalidParameter(cluster, "The specified principalArn is invalid: invalid principal.")
+	}
+	return p, err
+}
+
+// newEntry is the entry that a request asks for, checked.
+func (s *Service) newEntry(cluster string, p principal, in *eks.CreateAccessEntryInput) (record.AccessEntry, error) {
+	now := s.timestamp()
+	e := record.AccessEntry{PrincipalARN: p.arn, ID: newUUID(), Type: aws.ToString(in.Type), Tags: in.Tags, CreatedAt: now, ModifiedAt: now}
+	if e.Type == "" {
+		e.Type = standard
+	}
+	if !slices.Contains(entryTypes, e.Type) {
+		return e, invalidParameter(cluster, "The specified type %s is invalid. Valid types are: %s", e.Type, bracketed(entryTypes))
+	}
+	if err := checkTags(in.Tags); err != nil {
+		return e, invalidParameter(cluster, "%s", err)
+	}
+	if node, ok := nodeIdentity[e.Type]; ok {
+		switch {
+		case p.kind != "role":
+			return e, invalidParameter(cluster, "The specified principalArn is invalid: access entries of type %s must have the ARN of an IAM role", e.Type)
+		case len(in.KubernetesGroups) > 0:
+			return e, invalidParameter(cluster, "kubernetesGroups can't be specified for access entries of type %s", e.Type)
+		case aws.ToString(in.Username) != "" && *in.Username != node.username:
+			return e, invalidParameter(cluster, "username can't be specified for access entries of type %s", e.Type)
+		}
+		e.Username, e.Groups = node.username, node.groups
+		return e, nil
+	}
+	var err error
+	if e.Groups, err = checkGroups(cluster, in.KubernetesGroups); err != nil {
+		return e, err
+	}
+	e.Username = p.username()
+	if u := aws.ToString(in.Username); u != "" {
+		if err := checkUsername(cluster, p, u); err != nil {
+			return e, err
+		}
+		e.Username = u
+	}
+	return e, nil
+}
+
+// reservedPrefixes begin names that belong to Kubernetes and AWS.
+var reservedPrefixes = []string{"system:", "eks:", "aws:", "amazon:", "iam:"}
+
+const longestGroup = 63 // characters of a group's name
+
+// checkGroups checks Kubernetes groups and removes repetitions.
+func checkGroups(cluster string, groups []string) ([]string, error) {
+	var out []string
+	for _, g := range groups {
+		for _, prefix := range reservedPrefixes {
+			if strings.HasPrefix(g, prefix) {
+				return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, it cannot start with %s", g, prefix)
+			}
+		}
+		if g == "" || len(g) > longestGroup {
+			return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, it must have between 1 and %d characters", g, longestGroup)
+		}
+		if !slices.Contains(out, g) {
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+const longestUsername = 255
+
+// checkUsername checks a Kubernetes user name that a user chose for a STANDARD entry.
+func checkUsername(cluster string, p principal, username string) error {
+	if username == p.username() {
+		return nil
+	}
+	for _, prefix := range reservedPrefixes {
+		if strings.HasPrefix(username, prefix) {
+			return invalidParameter(cluster, "The username must not begin with %s", prefix)
+		}
+	}
+	if len(username) > longestUsername {
+		return invalidParameter(cluster, "The username must not be longer than %d characters", longestUsername)
+	}
+	if before, _, found := strings.Cut(username, sessionName); found {
+		if p.kind != "role" {
+			return invalidParameter(cluster, "The username must not contain %s, which only a role has", sessionName)
+		}
+		if !strings.Contains(before, ":") {
+			return invalidParameter(cluster, "The username must contain a colon before %s", sessionName)
+		}
+	}
+	return nil
+}
+
+// DescribeAccessEntry describes the access entry of a principal.
+func (s *Service) DescribeAccessEntry(ctx context.Context, in *eks.DescribeAccessEntryInput) (*eks.DescribeAccessEntryOutput, error) {
+	c, err := s.clusterWithEntries(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.entry(ctx, c.Value, aws.ToString(in.PrincipalArn))
+	if err != nil {
+		return nil, err
+	}
+	return &eks.DescribeAccessEntryOutput{AccessEntry: describeEntry(c.Value, e.Value)}, nil
+}
+
+// ListAccessEntries lists the principals that have an access entry, or those that an access policy is associated with.
+func (s *Service) ListAccessEntries(ctx context.Context, in *eks.ListAccessEntriesInput) (*eks.ListAccessEntriesOutput, error) {
+	c, err := s.clusterWithEntries(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.entriesOf(ctx, c.Value)
+	if err != nil {
+		return nil, err
+	}
+	policy := aws.ToString(in.AssociatedPolicyArn)
+	arns := []string{}
+	for _, r := range rows {
+		if policy == "" || slices.ContainsFunc(r.Value.Policies, func(a record.AccessPolicyAssociation) bool { return a.PolicyARN == policy }) {
+			arns = append(arns, r.Value.PrincipalARN)
+		}
+	}
+	slices.Sort(arns)
+	page, next, err := wire.Page(ctx, arns, in.MaxResults, in.NextToken, itself)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.ListAccessEntriesOutput{AccessEntries: page, NextToken: next}, nil
+}
+
+// changeEntry has edit change the access entry of a principal, guarded by the cluster's row.
+func (s *Service) changeEntry(ctx context.Context, cluster, principalARN string, edit func(*record.AccessEntry) error) (record.Cluster, record.AccessEntry, error) {
+	for {
+		c, err := s.changeableCluster(ctx, cluster)
+		if err != nil {
+			return c.Value, record.AccessEntry{}, err
+		}
+		e, err := s.entry(ctx, c.Value, principalARN)
+		if err != nil {
+			return c.Value, e.Value, err
+		}
+		if p, _ := parsePrincipal(principalARN); p.serviceLinked() {
+			return c.Value, e.Value, invalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
+		}
+		if err := edit(&e.Value); err != nil {
+			return c.Value, e.Value, err
+		}
+		err = s.store.Txn(ctx, s.clusters.CheckOp(c), s.accessEntries.UpdateOp(e))
+		if lostRace(err) {
+			continue
+		}
+		return c.Value, e.Value, err
+	}
+}
+
+// UpdateAccessEntry changes the user name or the groups of a STANDARD entry. Groups are replaced as a whole.
+func (s *Service) UpdateAccessEntry(ctx context.Context, in *eks.UpdateAccessEntryInput) (*eks.UpdateAccessEntryOutput, error) {
+	name := aws.ToString(in.ClusterName)
+	c, e, err := s.changeEntry(ctx, name, aws.ToString(in.PrincipalArn), func(e *record.AccessEntry) error {
+		if e.Type != standard {
+			return onlyStandard(name)
+		}
+		p, _ := parsePrincipal(e.PrincipalARN)
+		if in.KubernetesGroups != nil {
+			groups, err := checkGroups(name, in.KubernetesGroups)
+			if err != nil {
+				return err
+			}
+			e.Groups = groups
+		}
+		if u := aws.ToString(in.Username); u != "" {
+			if err := checkUsername(name, p, u); err != nil {
+				return err
+			}
+			e.Username = u
+		}
+		e.ModifiedAt = s.timestamp()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &eks.UpdateAccessEntryOutput{AccessEntry: describeEntry(c, e)}, nil
+}
+
+func onlyStandard(cluster string) error {
+	return invalidParameter(cluster, `This operation can only be performed on Access Entries with a type of "STANDARD".`)
+}
+
+// DeleteAccessEntry takes away what let a principal into a cluster.
+func (s *Service) DeleteAccessEntry(ctx context.Context, in *eks.DeleteAccessEntryInput) (*eks.DeleteAccessEntryOutput, error) {
+	for {
+		c, err := s.changeableCluster(ctx, aws.ToString(in.ClusterName))
+		if err != nil {
+			return nil, err
+		}
+		e, err := s.entry(ctx, c.Value, aws.ToString(in.PrincipalArn))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.accessEntries.Delete(ctx, e); lostRace(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		return &eks.DeleteAccessEntryOutput{}, nil
+	}
+}
+
+func describeEntry(c record.Cluster, e record.AccessEntry) *types.AccessEntry {
+	tags := e.Tags
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	return &types.AccessEntry{
+		AccessEntryArn:   new(entryARN(place{c.Account, c.Region}, e, c.Name)),
+		ClusterName:      new(c.Name),
+		CreatedAt:        new(e.CreatedAt),
+		ModifiedAt:       new(e.ModifiedAt),
+		KubernetesGroups: orEmpty(e.Groups),
+		PrincipalArn:     new(e.PrincipalARN),
+		Tags:             tags,
+		Type:             new(e.Type),
+		Username:         new(e.Username),
+	}
+}

@@ -1,0 +1,114 @@
+package eks
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// nodegroupsOf lists the names of a cluster's managed node groups.
+func (s *Service) nodegroupsOf(ctx context.Context, c record.Cluster) ([]string, error) {
+	rows, err := s.nodegroups.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, r := range rows {
+		if r.Value.ClusterID == c.ID {
+			names = append(names, r.Value.Name)
+		}
+	}
+	return names, nil
+}
+
+// fargateProfilesOf lists the names of a cluster's Fargate profiles.
+func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]string, error) {
+	rows, err := s.fargateProfiles.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, r := range rows {
+		if r.Value.ClusterID == c.ID {
+			names = append(names, r.Value.Name)
+		}
+	}
+	return names, nil
+}
+
+func itself(name string) string { return name }
+
+// ListNodegroups lists the managed node groups of a cluster.
+func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInput) (*eks.ListNodegroupsOutput, error) {
+	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.nodegroupsOf(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := wire.Page(ctx, names, in.MaxResults, in.NextToken, itself)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.ListNodegroupsOutput{Nodegroups: page, NextToken: next}, nil
+}
+
+// ListFargateProfiles lists the Fargate profiles of a cluster.
+func (s *Service) ListFargateProfiles(ctx context.Context, in *eks.ListFargateProfilesInput) (*eks.ListFargateProfilesOutput, error) {
+	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.fargateProfilesOf(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := wire.Page(ctx, names, in.MaxResults, in.NextToken, itself)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.ListFargateProfilesOutput{FargateProfileNames: page, NextToken: next}, nil
+}
+
+// The operations below tell the truth as long as nothing here can make an add-on, a pod identity association, an identity
+// provider configuration or a capability: a cluster has none.
+
+// ListAddons lists the EKS add-ons of a cluster.
+func (s *Service) ListAddons(ctx context.Context, in *eks.ListAddonsInput) (*eks.ListAddonsOutput, error) {
+	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
+		return nil, err
+	}
+	return &eks.ListAddonsOutput{Addons: []string{}}, nil
+}
+
+// ListPodIdentityAssociations lists the pod identity associations of a cluster.
+func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListPodIdentityAssociationsInput) (*eks.ListPodIdentityAssociationsOutput, error) {
+	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
+		return nil, err
+	}
+	return &eks.ListPodIdentityAssociationsOutput{Associations: []types.PodIdentityAssociationSummary{}}, nil
+}
+
+// ListIdentityProviderConfigs lists the OIDC providers that a cluster accepts tokens from.
+func (s *Service) ListIdentityProviderConfigs(ctx context.Context, in *eks.ListIdentityProviderConfigsInput) (*eks.ListIdentityProviderConfigsOutput, error) {
+	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
+		return nil, err
+	}
+	return &eks.ListIdentityProviderConfigsOutput{IdentityProviderConfigs: []types.IdentityProviderConfig{}}, nil
+}
+
+// ListCapabilities lists the EKS capabilities of a cluster.
+func (s *Service) ListCapabilities(ctx context.Context, in *eks.ListCapabilitiesInput) (*eks.ListCapabilitiesOutput, error) {
+	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
+		return nil, err
+	}
+	return &eks.ListCapabilitiesOutput{Capabilities: []types.CapabilitySummary{}}, nil
+}

@@ -1,0 +1,216 @@
+package eks
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/kubernetes"
+)
+
+// CreateCluster records a cluster in CREATING and lets its creator in; the control-plane controller makes it ACTIVE.
+func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput) (*eks.CreateClusterOutput, error) {
+	hash, err := requestHash(in)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if out, err := s.createdBefore(ctx, in, hash); out != nil || err != nil {
+			return out, err
+		}
+		cluster, err := s.newCluster(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		cluster.ClientRequestToken, cluster.RequestHash = aws.ToString(in.ClientRequestToken), hash
+		if err := s.linked.Ensure(ctx, cluster.Account, servicePrincipal); err != nil {
+			return nil, err
+		}
+		ops := []store.Op{s.clusters.CreateOp(cluster.Key(), cluster)}
+		if cluster.AuthenticationMode != types.AuthenticationModeConfigMap && cluster.BootstrapCreatorAdmin {
+			ops = append(ops, s.creatorEntryOp(cluster))
+		}
+		if err := s.store.Txn(ctx, ops...); errors.Is(err, store.ErrExists) {
+			continue // somebody was faster; see whether it was this very request
+		} else if err != nil {
+			return nil, err
+		}
+		return s.describeCreated(ctx, cluster)
+	}
+}
+
+// createdBefore answers for a cluster that exists: as the first time if it is this request again, else with an error.
+func (s *Service) createdBefore(ctx context.Context, in *eks.CreateClusterInput, hash string) (*eks.CreateClusterOutput, error) {
+	name := aws.ToString(in.Name)
+	row, err := s.clusters.Get(ctx, placeOf(ctx).clusterKey(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	same, err := repeated(name, in.ClientRequestToken, hash, row.Value.ClientRequestToken, row.Value.RequestHash)
+	if err != nil {
+		return nil, err
+	}
+	if !same {
+		return nil, inUse(name, "Cluster already exists with name: %s", name)
+	}
+	return s.describeCreated(ctx, row.Value)
+}
+
+// describeCreated is the answer to CreateCluster. Unlike DescribeCluster it repeats what only creation can say.
+func (s *Service) describeCreated(ctx context.Context, c record.Cluster) (*eks.CreateClusterOutput, error) {
+	out, err := s.describe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out.AccessConfig.BootstrapClusterCreatorAdminPermissions = new(c.BootstrapCreatorAdmin)
+	return &eks.CreateClusterOutput{Cluster: out}, nil
+}
+
+// newCluster is the cluster that a request asks for, checked.
+func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (record.Cluster, error) {
+	var (
+		at     = placeOf(ctx)
+		caller = wire.CallerFrom(ctx)
+		name   = aws.ToString(in.Name)
+		none   record.Cluster
+	)
+	if err := checkClusterName(name); err != nil {
+		return none, err
+	}
+	if in.OutpostConfig != nil {
+		return none, invalidParameter(name, "Local clusters on AWS Outposts are not implemented by Coracle: leave outpostConfig out")
+	}
+	c := record.Cluster{
+		Account:    at.account,
+		Region:     at.region,
+		Name:       name,
+		ID:         newClusterID(),
+		CreatedAt:  s.timestamp(),
+		CreatorARN: caller.PrincipalARN,
+		RoleARN:    aws.ToString(in.RoleArn),
+
+		BootstrapSelfManagedAddons: aws.ToBool(orTrue(in.BootstrapSelfManagedAddons)),
+		DeletionProtection:         aws.ToBool(in.DeletionProtection),
+		ZonalShift:                 in.ZonalShiftConfig != nil && aws.ToBool(in.ZonalShiftConfig.Enabled),
+		Tags:                       in.Tags,
+	}
+	if c.CreatorARN == "" {
+		c.CreatorARN = caller.ARN
+	}
+	var err error
+	if c.Version, err = wantedVersion(name, in.Version); err != nil {
+		return none, err
+	}
+	if c.SupportType, err = s.supportType(name, c.Version, in.UpgradePolicy); err != nil {
+		return none, err
+	}
+	if err := checkTags(in.Tags); err != nil {
+		return none, invalidParameter(name, "%s", err)
+	}
+	if c.AuthenticationMode, c.BootstrapCreatorAdmin, err = accessConfig(name, in.AccessConfig); err != nil {
+		return none, err
+	}
+	if c.LoggingTypes, err = applyLogging(name, nil, in.Logging); err != nil {
+		return none, err
+	}
+	if c.EncryptionConfig, err = checkEncryption(at, name, in.EncryptionConfig); err != nil {
+		return none, err
+	}
+	auto := autoMode{in.ComputeConfig, in.StorageConfig, nil}
+	if in.KubernetesNetworkConfig != nil {
+		auto.loadBalancing = in.KubernetesNetworkConfig.ElasticLoadBalancing
+	}
+	if c.ComputeConfig, c.StorageConfig, c.ElasticLB, err = auto.check(name); err != nil {
+		return none, err
+	}
+	if c.ControlPlaneTier, err = scalingTier(name, in.ControlPlaneScalingConfig); err != nil {
+		return none, err
+	}
+	if err := checkComponents(name, in.KubeApiServerConfig, in.KubeControllerManagerConfig, in.KubeSchedulerConfig); err != nil {
+		return none, err
+	}
+	c.KubeAPIServer, c.KubeController, c.KubeScheduler = in.KubeApiServerConfig, in.KubeControllerManagerConfig, in.KubeSchedulerConfig
+
+	if err := s.checkClusterRole(ctx, name, c.RoleARN); err != nil {
+		return none, err
+	}
+	if err := s.placeInVPC(ctx, &c, in.ResourcesVpcConfig); err != nil {
+		return none, err
+	}
+	if err := s.chooseServiceCIDR(ctx, &c, in.KubernetesNetworkConfig); err != nil {
+		return none, err
+	}
+	if c.RemoteNetwork, err = s.remoteNetwork(ctx, c, in.RemoteNetworkConfig); err != nil {
+		return none, err
+	}
+	return c, nil
+}
+
+var clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]*$`)
+
+const longestName = 100 // characters of a cluster's name
+
+func checkClusterName(name string) error {
+	switch {
+	case len(name) > longestName:
+		return invalidParameter(name, "clusterName can't be longer than %d characters, but %s has %d", longestName, name, len(name))
+	case !clusterName.MatchString(name):
+		return invalidParameter(name, "The name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: letters, digits, hyphens and underscores.")
+	}
+	return nil
+}
+
+func wantedVersion(name string, asked *string) (string, error) {
+	if aws.ToString(asked) == "" {
+		return kubernetes.Default, nil
+	}
+	if _, ok := kubernetes.Lookup(*asked); !ok {
+		return "", unsupportedVersion(name)
+	}
+	return *asked, nil
+}
+
+// newClusterID is 32 upper-case hexadecimal digits, as in the host name of an EKS endpoint.
+func newClusterID() string {
+	var id [16]byte
+	rand.Read(id[:])
+	return strings.ToUpper(hex.EncodeToString(id[:]))
+}
+
+// accessConfig is how a new cluster knows its users. Coracle's default is what the console of AWS chooses,
+// API_AND_CONFIG_MAP, where the API of AWS still chooses CONFIG_MAP.
+func accessConfig(name string, in *types.CreateAccessConfigRequest) (types.AuthenticationMode, bool, error) {
+	mode, admin := types.AuthenticationModeApiAndConfigMap, true
+	if in != nil {
+		if in.AuthenticationMode != "" {
+			mode = in.AuthenticationMode
+		}
+		admin = aws.ToBool(orTrue(in.BootstrapClusterCreatorAdminPermissions))
+	}
+	if err := checkAuthenticationMode(name, mode); err != nil {
+		return "", false, err
+	}
+	if mode == types.AuthenticationModeConfigMap && !admin {
+		return "", false, invalidParameter(name, "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP")
+	}
+	return mode, admin, nil
+}
+
+func orTrue(b *bool) *bool {
+	if b == nil {
+		return new(true)
+	}
+	return b
+}

@@ -1,0 +1,84 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// checkClusterRole demands that a cluster's role is the account's own, that the caller may pass it to EKS, that it exists, and that
+// it trusts EKS.
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-iam-role.html
+func (s *Service) checkClusterRole(ctx context.Context, cluster, arn string) error {
+	p, ok := parsePrincipal(arn)
+	if !ok || p.kind != "role" {
+		return invalidParameter(cluster, "roleArn %s is not the ARN of an IAM role", arn)
+	}
+	at := placeOf(ctx)
+	if p.account != at.account {
+		return &types.AccessDeniedException{Message: new("Cross-account pass role is not allowed.")}
+	}
+	err := wire.Authorize(ctx, wire.Target{
+		Action:   "iam:PassRole",
+		Resource: arn,
+		Conditions: map[string][]string{
+			"iam:PassedToService":       {servicePrincipal},
+			"iam:AssociatedResourceArn": {at.clusterARN(cluster)},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	row, err := s.roles.Get(ctx, record.RoleKey(p.account, p.name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ARN() != arn {
+		return invalidParameter(cluster, "Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", arn)
+	} else if err != nil {
+		return err
+	}
+	trust, err := policy.Compile(policy.Trust, row.Value.Trust)
+	if err != nil {
+		return fmt.Errorf("read the trust policy of %s: %w", arn, err)
+	}
+	assume := &policy.Request{
+		Action:    "sts:AssumeRole",
+		Resource:  arn,
+		Principal: policy.Principal{Type: policy.Service, Name: servicePrincipal},
+		Keys: policy.Context{
+			"aws:SourceAccount": {at.account},
+			"aws:SourceArn":     {at.clusterARN(cluster)},
+		},
+	}
+	if !policy.Allows(assume, []policy.Source{{Document: trust}}) {
+		return invalidParameter(cluster, "Following required service principals [%s] were not found in the trust relationships of clusterRole %s", servicePrincipal, arn)
+	}
+	return nil
+}
+
+// exists says whether there is such a user or role. The ARN must be right to the path.
+func (s *Service) exists(ctx context.Context, p principal) (bool, error) {
+	var (
+		arn string
+		err error
+	)
+	switch p.kind {
+	case "role":
+		var row store.Row[record.Role]
+		row, err = s.roles.Get(ctx, record.RoleKey(p.account, p.name))
+		arn = row.Value.ARN()
+	case "user":
+		var row store.Row[record.User]
+		row, err = s.users.Get(ctx, record.UserKey(p.account, p.name))
+		arn = row.Value.ARN()
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return arn == p.arn, err
+}

@@ -1,0 +1,144 @@
+// Package eks serves the Amazon EKS API.
+//
+// It says what is wanted and reports what is there. CreateCluster, UpdateClusterConfig and their like check a request,
+// ask whether the caller may make it, and record the cluster that it asks for ([record.Cluster]), the change on its way
+// ([record.Update]) and who is let in ([record.AccessEntry]). The control-plane controller makes it so and writes what it
+// sees ([record.ControlPlane]). DescribeCluster puts the rows together: a cluster's status is never stored, see [status].
+//
+// What belongs together is written together. A cluster and the access entry of its creator are one transaction, a change
+// and its update object are one transaction, and that transaction fails if anyone else has written the cluster since it
+// was judged, so that two updates never run at once.
+//
+// https://docs.aws.amazon.com/eks/latest/APIReference/Welcome.html
+package eks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/google/uuid"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// servicePrincipal is how EKS calls itself in trust policies and in iam:PassedToService.
+const servicePrincipal = "eks.amazonaws.com"
+
+// ServiceLinkedRoles makes the role through which a service acts in an account, such as AWSServiceRoleForAmazonEKS.
+type ServiceLinkedRoles interface {
+	// Ensure makes the service-linked role of service ("eks.amazonaws.com") in account unless it is there.
+	Ensure(ctx context.Context, account, service string) error
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Store              *store.Store
+	ServiceLinkedRoles ServiceLinkedRoles
+	Now                func() time.Time // time.Now unless set
+}
+
+// Service serves the EKS API. It is safe for concurrent use.
+type Service struct {
+	store           *store.Store
+	clusters        store.Table[record.Cluster]
+	controlPlanes   store.Table[record.ControlPlane]
+	updates         store.Table[record.Update]
+	accessEntries   store.Table[record.AccessEntry]
+	nodegroups      store.Table[record.Nodegroup]
+	fargateProfiles store.Table[record.FargateProfile]
+	subnets         store.Table[record.Subnet]
+	securityGroups  store.Table[record.SecurityGroup]
+	vpcs            store.Table[record.VPC]
+	roles           store.Table[record.Role]
+	users           store.Table[record.User]
+	linked          ServiceLinkedRoles
+	now             func() time.Time
+}
+
+// New returns the service over the tables of o.Store.
+func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{
+		store:           o.Store,
+		clusters:        record.Clusters(o.Store),
+		controlPlanes:   record.ControlPlanes(o.Store),
+		updates:         record.Updates(o.Store),
+		accessEntries:   record.AccessEntries(o.Store),
+		nodegroups:      record.Nodegroups(o.Store),
+		fargateProfiles: record.FargateProfiles(o.Store),
+		subnets:         record.Subnets(o.Store),
+		securityGroups:  record.SecurityGroups(o.Store),
+		vpcs:            record.VPCs(o.Store),
+		roles:           record.Roles(o.Store),
+		users:           record.Users(o.Store),
+		linked:          o.ServiceLinkedRoles,
+		now:             o.Now,
+	}
+}
+
+// place is where a request is made: an account in a region.
+type place struct{ account, region string }
+
+func placeOf(ctx context.Context) place {
+	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+}
+
+func (p place) clusterKey(name string) string { return record.ClusterKey(p.account, p.region, name) }
+
+func (p place) clusterARN(name string) string {
+	return record.Cluster{Account: p.account, Region: p.region, Name: name}.ARN()
+}
+
+// cluster is the caller's cluster of that name, or a ResourceNotFoundException.
+func (s *Service) cluster(ctx context.Context, name string) (store.Row[record.Cluster], error) {
+	row, err := s.clusters.Get(ctx, placeOf(ctx).clusterKey(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return row, clusterNotFound(name)
+	}
+	return row, err
+}
+
+// timestamp is now as the API shows it: in UTC, to the millisecond.
+func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
+
+// requestHash identifies a request but for its client token: input is the SDK's input structure.
+func requestHash(input any) (string, error) {
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return "", fmt.Errorf("hash a request: %w", err)
+	}
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return "", fmt.Errorf("hash a request: %w", err)
+	}
+	delete(members, "ClientRequestToken")
+	if raw, err = json.Marshal(members); err != nil {
+		return "", fmt.Errorf("hash a request: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// repeated reports whether a request with that token and hash is the one that was recorded with the stored ones. The same
+// token with another request is an error.
+func repeated(cluster string, token *string, hash, storedToken, storedHash string) (bool, error) {
+	if aws.ToString(token) == "" || *token != storedToken {
+		return false, nil
+	}
+	if hash != storedHash {
+		return false, invalidParameter(cluster, "The clientRequestToken %s was already used by a request with other parameters", *token)
+	}
+	return true, nil
+}
+
+func newUUID() string { return uuid.NewString() }

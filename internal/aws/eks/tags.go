@@ -1,0 +1,181 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+const (
+	maxTags         = 50
+	longestTagKey   = 128 // characters
+	longestTagValue = 256
+)
+
+// checkTags checks tags as a user gives them.
+// https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html
+func checkTags(tags map[string]string) error {
+	if len(tags) > maxTags {
+		return fmt.Errorf("The number of tags exceeds the limit of %d: %d were specified", maxTags, len(tags))
+	}
+	for k, v := range tags {
+		if err := checkTagKey(k); err != nil {
+			return err
+		}
+		if n := utf8.RuneCountInString(v); n > longestTagValue {
+			return fmt.Errorf("The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n)
+		}
+	}
+	return nil
+}
+
+func checkTagKey(k string) error {
+	switch n := utf8.RuneCountInString(k); {
+	case n == 0:
+		return errors.New("A tag key can't be empty")
+	case n > longestTagKey:
+		return fmt.Errorf("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
+	case strings.HasPrefix(strings.ToLower(k), "aws:"):
+		return fmt.Errorf("Tag key %s is invalid: the prefix aws: is reserved for system use", k)
+	}
+	return nil
+}
+
+func badRequest(format string, args ...any) error {
+	return &types.BadRequestException{Message: new(fmt.Sprintf(format, args...))}
+}
+
+// resource is what an ARN of this service names: a cluster, or an access entry of one.
+type resource struct {
+	cluster string
+	entry   string // the key of the access entry; empty for the cluster
+}
+
+// resourceOf finds what an ARN names, and its tags.
+func (s *Service) resourceOf(ctx context.Context, arn string) (resource, map[string]string, error) {
+	at := placeOf(ctx)
+	parts := strings.SplitN(arn, ":", 6)
+	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "eks" {
+		return resource{}, nil, badRequest("Invalid ARN: %s is not the ARN of an Amazon EKS resource", arn)
+	}
+	missing := &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
+	if parts[3] != at.region || parts[4] != at.account {
+		return resource{}, nil, missing
+	}
+	kind, rest, _ := strings.Cut(parts[5], "/")
+	name, _, _ := strings.Cut(rest, "/")
+	row, err := s.clusters.Get(ctx, at.clusterKey(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return resource{}, nil, missing
+	} else if err != nil {
+		return resource{}, nil, err
+	}
+	switch {
+	case kind == "cluster" && rest == name:
+		return resource{cluster: name}, row.Value.Tags, nil
+	case kind == "access-entry":
+		entries, err := s.entriesOf(ctx, row.Value)
+		if err != nil {
+			return resource{}, nil, err
+		}
+		for _, e := range entries {
+			if entryARN(at, e.Value, name) == arn {
+				return resource{cluster: name, entry: e.Key}, e.Value.Tags, nil
+			}
+		}
+	}
+	return resource{}, nil, missing
+}
+
+// retag changes the tags of what an ARN names.
+func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]string) error) error {
+	r, _, err := s.resourceOf(ctx, arn)
+	if err != nil {
+		return err
+	}
+	change := func(tags *map[string]string) error {
+		after := maps.Clone(*tags)
+		if after == nil {
+			after = map[string]string{}
+		}
+		if err := edit(after); err != nil {
+			return err
+		}
+		*tags = after
+		return nil
+	}
+	if r.entry != "" {
+		_, err = s.accessEntries.Modify(ctx, r.entry, func(e *record.AccessEntry) error { return change(&e.Tags) })
+	} else {
+		_, err = s.clusters.Modify(ctx, placeOf(ctx).clusterKey(r.cluster), func(c *record.Cluster) error { return change(&c.Tags) })
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
+	}
+	return err
+}
+
+// TagResource adds tags to a cluster or an access entry, or changes their values.
+func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*eks.TagResourceOutput, error) {
+	if len(in.Tags) == 0 {
+		return nil, badRequest("tags must have at least one member")
+	}
+	if err := checkTags(in.Tags); err != nil {
+		return nil, badRequest("%s", err)
+	}
+	err := s.retag(ctx, aws.ToString(in.ResourceArn), func(tags map[string]string) error {
+		maps.Copy(tags, in.Tags)
+		if len(tags) > maxTags {
+			return badRequest("The number of tags exceeds the limit of %d: the resource would have %d", maxTags, len(tags))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &eks.TagResourceOutput{}, nil
+}
+
+// UntagResource removes tags from a cluster or an access entry.
+func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput) (*eks.UntagResourceOutput, error) {
+	if len(in.TagKeys) == 0 || len(in.TagKeys) > maxTags {
+		return nil, badRequest("tagKeys must have between 1 and %d members", maxTags)
+	}
+	for _, k := range in.TagKeys {
+		if err := checkTagKey(k); err != nil {
+			return nil, badRequest("%s", err)
+		}
+	}
+	err := s.retag(ctx, aws.ToString(in.ResourceArn), func(tags map[string]string) error {
+		for _, k := range in.TagKeys {
+			delete(tags, k)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &eks.UntagResourceOutput{}, nil
+}
+
+// ListTagsForResource lists the tags of a cluster or an access entry.
+func (s *Service) ListTagsForResource(ctx context.Context, in *eks.ListTagsForResourceInput) (*eks.ListTagsForResourceOutput, error) {
+	_, tags, err := s.resourceOf(ctx, aws.ToString(in.ResourceArn))
+	if err != nil {
+		return nil, err
+	}
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	return &eks.ListTagsForResourceOutput{Tags: tags}, nil
+}

@@ -1,0 +1,291 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Targets says on which resource, and under which condition keys, a request is authorised.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelastickubernetesservice.html
+func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
+	t := wire.Target{Action: "eks:" + operation, Resource: "*", Conditions: map[string][]string{}}
+	set := conditions(t.Conditions)
+	var err error
+	switch in := input.(type) {
+	case *eks.ListClustersInput, *eks.DescribeClusterVersionsInput, *eks.ListAccessPoliciesInput:
+	case *eks.CreateClusterInput:
+		t.Resource = placeOf(ctx).clusterARN(aws.ToString(in.Name))
+		set.ofCreate(in)
+	case *eks.DescribeClusterInput:
+		err = s.onCluster(ctx, &t, in.Name)
+	case *eks.DeleteClusterInput:
+		err = s.onCluster(ctx, &t, in.Name)
+	case *eks.UpdateClusterConfigInput:
+		err = s.onCluster(ctx, &t, in.Name)
+		set.ofUpdate(in)
+	case *eks.UpdateClusterVersionInput:
+		err = s.onCluster(ctx, &t, in.Name)
+		set.text("eks:kubernetesVersion", aws.ToString(in.Version))
+	case *eks.AssociateEncryptionConfigInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+		set.encryption(in.EncryptionConfig)
+	case *eks.DescribeUpdateInput:
+		err = s.onCluster(ctx, &t, in.Name)
+	case *eks.ListUpdatesInput:
+		err = s.onCluster(ctx, &t, in.Name)
+	case *eks.CancelUpdateInput:
+		err = s.onCluster(ctx, &t, in.Name)
+	case *eks.ListNodegroupsInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.ListFargateProfilesInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.ListAddonsInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.ListPodIdentityAssociationsInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.ListIdentityProviderConfigsInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.ListCapabilitiesInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.ListInsightsInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.DescribeInsightInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.ListAccessEntriesInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+	case *eks.CreateAccessEntryInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+		set.requestTags(in.Tags)
+		set.text("eks:clusterName", aws.ToString(in.ClusterName))
+		set.text("eks:principalArn", aws.ToString(in.PrincipalArn))
+		set.text("eks:username", aws.ToString(in.Username))
+		set.text("eks:accessEntryType", orStandard(in.Type))
+		set.list("eks:kubernetesGroups", in.KubernetesGroups)
+	case *eks.DescribeAccessEntryInput:
+		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
+	case *eks.DeleteAccessEntryInput:
+		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
+	case *eks.UpdateAccessEntryInput:
+		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
+		set.text("eks:username", aws.ToString(in.Username))
+		set.list("eks:kubernetesGroups", in.KubernetesGroups)
+	case *eks.ListAssociatedAccessPoliciesInput:
+		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
+	case *eks.AssociateAccessPolicyInput:
+		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
+		set.text("eks:policyArn", aws.ToString(in.PolicyArn))
+		if in.AccessScope != nil {
+			set.text("eks:accessScope", string(in.AccessScope.Type))
+			set.list("eks:namespaces", in.AccessScope.Namespaces)
+		}
+	case *eks.DisassociateAccessPolicyInput:
+		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
+		set.text("eks:policyArn", aws.ToString(in.PolicyArn))
+	case *eks.TagResourceInput:
+		err = s.onTagged(ctx, &t, in.ResourceArn)
+		set.requestTags(in.Tags)
+	case *eks.UntagResourceInput:
+		err = s.onTagged(ctx, &t, in.ResourceArn)
+		set.list("aws:TagKeys", in.TagKeys)
+	case *eks.ListTagsForResourceInput:
+		err = s.onTagged(ctx, &t, in.ResourceArn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []wire.Target{t}, nil
+}
+
+// onCluster makes a cluster the target. Nothing needs to be there: whether it is may only be learnt by those who may ask.
+func (s *Service) onCluster(ctx context.Context, t *wire.Target, name *string) error {
+	at := placeOf(ctx)
+	t.Resource = at.clusterARN(aws.ToString(name))
+	row, err := s.clusters.Get(ctx, at.clusterKey(aws.ToString(name)))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	conditions(t.Conditions).resourceTags(row.Value.Tags)
+	return nil
+}
+
+// onEntry makes an access entry the target. The ARN of one that isn't there ends in a "*" for its id.
+func (s *Service) onEntry(ctx context.Context, t *wire.Target, cluster, principalARN *string) error {
+	at, name := placeOf(ctx), aws.ToString(cluster)
+	set := conditions(t.Conditions)
+	set.text("eks:clusterName", name)
+	set.text("eks:principalArn", aws.ToString(principalARN))
+	e := record.AccessEntry{PrincipalARN: aws.ToString(principalARN), ID: "*"}
+	row, err := s.accessEntries.Get(ctx, record.AccessEntryKey(at.account, at.region, name, e.PrincipalARN))
+	switch {
+	case err == nil:
+		e = row.Value
+		set.resourceTags(e.Tags)
+		set.text("eks:accessEntryType", e.Type)
+		set.text("eks:username", e.Username)
+		set.list("eks:kubernetesGroups", e.Groups)
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	t.Resource = entryARN(at, e, name)
+	return nil
+}
+
+// onTagged makes what an ARN names the target.
+func (s *Service) onTagged(ctx context.Context, t *wire.Target, arn *string) error {
+	t.Resource = aws.ToString(arn)
+	_, tags, err := s.resourceOf(ctx, t.Resource)
+	var malformed *types.BadRequestException
+	var missing *types.NotFoundException
+	switch {
+	case errors.As(err, &malformed), errors.As(err, &missing):
+		return nil // the operation says so, to those who may ask
+	case err != nil:
+		return err
+	}
+	conditions(t.Conditions).resourceTags(tags)
+	return nil
+}
+
+func orStandard(entryType *string) string {
+	if aws.ToString(entryType) == "" {
+		return standard
+	}
+	return *entryType
+}
+
+// conditions are the condition keys of a request. A key for a member that the request leaves out is not set.
+type conditions map[string][]string
+
+func (c conditions) text(key, value string) {
+	if value != "" {
+		c[key] = []string{value}
+	}
+}
+
+func (c conditions) list(key string, values []string) {
+	if len(values) > 0 {
+		c[key] = values
+	}
+}
+
+func (c conditions) flag(key string, value *bool) {
+	if value != nil {
+		c[key] = []string{fmt.Sprint(*value)}
+	}
+}
+
+func (c conditions) resourceTags(tags map[string]string) {
+	for k, v := range tags {
+		c["aws:ResourceTag/"+k] = []string{v}
+	}
+}
+
+func (c conditions) requestTags(tags map[string]string) {
+	var keys []string
+	for k, v := range tags {
+		keys = append(keys, k)
+		c["aws:RequestTag/"+k] = []string{v}
+	}
+	slices.Sort(keys)
+	c.list("aws:TagKeys", keys)
+}
+
+func (c conditions) encryption(in []types.EncryptionConfig) {
+	var keys []string
+	for _, e := range in {
+		if e.Provider != nil && e.Provider.KeyArn != nil {
+			keys = append(keys, *e.Provider.KeyArn)
+		}
+	}
+	c.list("eks:encryptionConfigProviderKeyArns", keys)
+}
+
+func (c conditions) endpoints(in *types.VpcConfigRequest) {
+	if in != nil {
+		c.flag("eks:endpointPublicAccess", in.EndpointPublicAccess)
+		c.flag("eks:endpointPrivateAccess", in.EndpointPrivateAccess)
+	}
+}
+
+// logging sets eks:loggingType/<type> for each log type that is named.
+func (c conditions) logging(in *types.Logging) {
+	if in == nil {
+		return
+	}
+	for _, setup := range in.ClusterLogging {
+		for _, t := range setup.Types {
+			c.flag("eks:loggingType/"+string(t), new(aws.ToBool(setup.Enabled)))
+		}
+	}
+}
+
+func (c conditions) autoMode(a autoMode) {
+	if a.compute != nil {
+		c.flag("eks:computeConfigEnabled", a.compute.Enabled)
+	}
+	if a.storage != nil && a.storage.BlockStorage != nil {
+		c.flag("eks:blockStorageEnabled", a.storage.BlockStorage.Enabled)
+	}
+	if a.loadBalancing != nil {
+		c.flag("eks:elasticLoadBalancingEnabled", a.loadBalancing.Enabled)
+	}
+}
+
+func (c conditions) ofCreate(in *eks.CreateClusterInput) {
+	c.requestTags(in.Tags)
+	c.text("eks:kubernetesVersion", aws.ToString(in.Version))
+	c.flag("eks:bootstrapSelfManagedAddons", in.BootstrapSelfManagedAddons)
+	c.flag("eks:deletionProtection", in.DeletionProtection)
+	c.encryption(in.EncryptionConfig)
+	c.endpoints(in.ResourcesVpcConfig)
+	c.logging(in.Logging)
+	if in.AccessConfig != nil {
+		c.text("eks:authenticationMode", string(in.AccessConfig.AuthenticationMode))
+		c.flag("eks:bootstrapClusterCreatorAdminPermissions", in.AccessConfig.BootstrapClusterCreatorAdminPermissions)
+	}
+	a := autoMode{in.ComputeConfig, in.StorageConfig, nil}
+	if in.KubernetesNetworkConfig != nil {
+		a.loadBalancing = in.KubernetesNetworkConfig.ElasticLoadBalancing
+	}
+	c.autoMode(a)
+	if in.UpgradePolicy != nil {
+		c.text("eks:supportType", string(in.UpgradePolicy.SupportType))
+	}
+	if in.ControlPlaneScalingConfig != nil {
+		c.text("eks:controlPlaneScalingTier", string(in.ControlPlaneScalingConfig.Tier))
+	}
+	if in.ZonalShiftConfig != nil {
+		c.flag("eks:zonalShiftEnabled", in.ZonalShiftConfig.Enabled)
+	}
+}
+
+func (c conditions) ofUpdate(in *eks.UpdateClusterConfigInput) {
+	c.flag("eks:deletionProtection", in.DeletionProtection)
+	c.endpoints(in.ResourcesVpcConfig)
+	c.logging(in.Logging)
+	c.autoMode(autoModeOf(in))
+	if in.AccessConfig != nil {
+		c.text("eks:authenticationMode", string(in.AccessConfig.AuthenticationMode))
+	}
+	if in.UpgradePolicy != nil {
+		c.text("eks:supportType", string(in.UpgradePolicy.SupportType))
+	}
+	if in.ControlPlaneScalingConfig != nil {
+		c.text("eks:controlPlaneScalingTier", string(in.ControlPlaneScalingConfig.Tier))
+	}
+	if in.ZonalShiftConfig != nil {
+		c.flag("eks:zonalShiftEnabled", in.ZonalShiftConfig.Enabled)
+	}
+}
