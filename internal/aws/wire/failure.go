@@ -191,17 +191,17 @@ func (f *failure) queryCode() string {
 
 // appendJSON writes the members of the error.
 func (f *failure) appendJSON(b []byte) []byte {
-	if f.modelled == nil {
-		return appendJSONField(b, "message", f.message)
+	if f.modelled == nil || f.message != "" && f.plan.byName["message"] == nil && f.plan.byName["Message"] == nil {
+		b = appendJSONField(b, "message", f.message)
 	}
-	if n := len(b); b[n-1] != '{' {
+	if f.modelled == nil {
+		return b
+	}
+	members, some := appendJSONMembers(nil, f.plan, f.value, false)
+	if some && b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
-	b, some := appendJSONMembers(b, f.plan, f.value, false)
-	if !some && b[len(b)-1] == ',' {
-		b = b[:len(b)-1]
-	}
-	return b
+	return append(b, members...)
 }
 
 // appendXML writes the members of the error. The message is always there, and spelt as old clients expect it.

@@ -44,6 +44,17 @@ func fillValue(pl *plan, limit *model.Constraint, v reflect.Value, depth int) {
 		v.Set(reflect.ValueOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 	case kindStruct:
 		fillRequired(pl, v, depth)
+		// A form cannot carry a structure without members.
+		if len(pl.fields) > 0 && v.IsZero() {
+			f := pl.fields[0]
+			for _, other := range pl.fields {
+				if other.plan.kind <= kindTime {
+					f = other
+					break
+				}
+			}
+			fillValue(f.plan, f.limit, v.Field(f.index), depth+1)
+		}
 	case kindList:
 		list := reflect.MakeSlice(v.Type(), least, least)
 		for i := range least {

@@ -116,14 +116,15 @@ func (m *Mux) Register(service *Service, impl any) {
 			}
 			panic(fmt.Sprintf("wire: %v has the exported method %s, which is not an operation of %s", t, name, service.Name))
 		}
-		s := m.handle(service, name, v.Method(i))
-		s.targets = targets
-		s.unsigned, s.unrestricted = slices.Contains(unsigned, name), slices.Contains(unrestricted, name)
+		m.handle(service, name, v.Method(i)).targets = targets
 	}
 	for _, name := range slices.Concat(unsigned, unrestricted) {
-		if m.registered[service][name] == nil {
-			panic(fmt.Sprintf("wire: %v declares %s, which it does not serve", t, name))
+		s := m.registered[service][name]
+		if s == nil {
+			panic(fmt.Sprintf("wire: %v declares %s, which is not served", t, name))
 		}
+		s.unsigned = s.unsigned || slices.Contains(unsigned, name)
+		s.unrestricted = s.unrestricted || slices.Contains(unrestricted, name)
 	}
 }
 

@@ -28,6 +28,7 @@ type plan struct {
 
 	fields   []*field          // of a structure
 	byName   map[string]*field // by member name
+	hidden   []string          // query names of members that the Go structure has no exported field for
 	variants []*variant        // of a union
 	enum     map[string]bool   // values of an enumeration
 	values   []string          // the same, in the SDK's order
@@ -199,9 +200,13 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 			// A few Go names differ: the SDK puts "Value" before names that Go reserves and drops a leading underscore.
 			m = members["_"+strings.ToLower(f.Name)]
 		}
+		if m == nil && f.Name == "Message" && reflect.PointerTo(t).Implements(reflect.TypeFor[error]()) {
+			continue // the SDK gives every error a message, modelled or not
+		}
 		if m == nil {
 			panic(fmt.Sprintf("wire: %s: the schema of %v has no member for field %s", p.service.Name, t, f.Name))
 		}
+		delete(members, strings.ToLower(m.MemberName()))
 		fl := &field{
 			index: i, goName: f.Name, name: m.MemberName(), json: m.MemberName(), xml: xmlName(m, m.MemberName()),
 			pointer: f.Type.Kind() == reflect.Pointer,
@@ -223,6 +228,12 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 		}
 		pl.fields = append(pl.fields, fl)
 		pl.byName[fl.json] = fl
+	}
+	for name, m := range members {
+		if n, ok := smithy.SchemaTrait[*traits.EC2QueryName](m); ok {
+			name = n.Name
+		}
+		pl.hidden = append(pl.hidden, name)
 	}
 	return pl
 }

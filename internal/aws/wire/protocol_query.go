@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/traits"
 )
 
 // query is awsQuery and ec2Query: parameters in a form, answers in XML.
@@ -81,7 +84,7 @@ func (q query) encode(b []byte, op *operation, r *request, out reflect.Value, he
 		b = appendXMLMembers(b, op.output, out, op.lists)
 		return appendClose(b, response), http.StatusOK
 	}
-	if len(op.output.fields) > 0 {
+	if _, void := smithy.SchemaTrait[*traits.UnitShape](op.schema.Output); !void {
 		b = appendOpen(b, op.name+"Result")
 		b = appendXMLMembers(b, op.output, out, op.lists)
 		b = appendClose(b, op.name+"Result")

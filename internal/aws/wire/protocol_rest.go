@@ -247,6 +247,7 @@ func (restJSON) encodeError(b []byte, service *Service, r *request, f *failure, 
 		}
 	}
 	b = append(b, '{')
+	b = appendJSONField(b, "__type", f.code)
 	b = f.appendJSON(b)
 	return append(b, '}')
 }

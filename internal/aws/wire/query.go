@@ -137,6 +137,9 @@ func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 				return err
 			}
 		}
+		for _, name := range pl.hidden {
+			n.use(name)
+		}
 		return nil
 	case kindUnion:
 		for _, variant := range pl.variants {
@@ -248,7 +251,11 @@ func addQuery(values url.Values, pl *plan, flat, ec2 bool, name string, v reflec
 			name = below(pl.item)
 		}
 		for i := range v.Len() {
-			addQuery(values, pl.elem, false, ec2, name+"."+strconv.Itoa(i+1), v.Index(i))
+			element, before := name+"."+strconv.Itoa(i+1), len(values)
+			addQuery(values, pl.elem, false, ec2, element, v.Index(i))
+			if len(values) == before {
+				values.Set(element, "") // keeps the place of an element without members
+			}
 		}
 	case kindMap:
 		if !flat {

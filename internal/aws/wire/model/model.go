@@ -3,7 +3,7 @@
 //
 // The data directory holds one generated text per service, one line per fact:
 //
-//	op CreateRole
+//	op CreateRole                                       "void" follows when its answer has no Result element
 //	error NoSuchEntityException NoSuchEntity 404        Go type, code, HTTP status
 //	struct CreateRoleInput                              Go type; its members follow
 //	RoleName! s len=1:64 pat=[\w+=,.@-]+                "!" means required; lengths and ranges are MIN:MAX
@@ -77,6 +77,7 @@ type Service struct {
 	codes      map[string]*Error   // by code
 	blocks     map[string][]string // lines of structures and unions by Go type
 	isUnion    map[string]bool
+	void       map[string]bool // operations without an output
 	ec2        bool
 
 	mu     sync.Mutex
@@ -105,7 +106,7 @@ func Load(name string) *Service {
 	s := &Service{
 		name: name, namespace: "com.amazonaws." + name, ec2: name == "ec2",
 		errors: map[string]*Error{}, codes: map[string]*Error{},
-		blocks: map[string][]string{}, isUnion: map[string]bool{},
+		blocks: map[string][]string{}, isUnion: map[string]bool{}, void: map[string]bool{},
 		built: map[string]*smithy.OperationSchema{}, shapes: map[string]*smithy.Schema{}, lists: map[string]*smithy.Schema{},
 	}
 	var block string
@@ -115,7 +116,9 @@ func Load(name string) *Service {
 		switch kind {
 		case "#":
 		case "op":
-			s.operations = append(s.operations, rest)
+			name, void := strings.CutSuffix(rest, " void")
+			s.operations = append(s.operations, name)
+			s.void[name] = void
 		case "error":
 			f := strings.Fields(rest)
 			status, err := strconv.Atoi(f[2])
@@ -155,9 +158,11 @@ func (s *Service) Operation(name string) (*smithy.OperationSchema, bool) {
 		sc := sdk.operations[name]
 		op = smithy.NewOperationSchema(sc[0], sc[1], sc[2])
 	} else {
-		op = smithy.NewOperationSchema(
-			smithy.NewSchema(s.id(name), smithy.ShapeTypeOperation, 0),
-			s.structure(name+"Input"), s.structure(name+"Output"))
+		output := s.structure(name + "Output")
+		if s.void[name] {
+			output = smithy.NewSchema(output.ID(), smithy.ShapeTypeStructure, 0, &traits.UnitShape{})
+		}
+		op = smithy.NewOperationSchema(smithy.NewSchema(s.id(name), smithy.ShapeTypeOperation, 0), s.structure(name+"Input"), output)
 	}
 	s.built[name] = op
 	return op, true

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -24,12 +23,16 @@ type source struct {
 	enums      map[string]bool
 	errors     []*exception
 
+	results  map[string]bool   // operations whose deserializer looks for a Result element
+	raisedBy map[string]string // error -> an operation whose deserializer reads it
+
 	requests  map[string]*codec // by shape: how serializers.go writes it
 	responses map[string]*codec // by shape: how deserializers.go reads it
 }
 
 type operation struct {
 	name    string
+	void    bool      // a query operation without an output: the answer has no Result element
 	schemas [3]string // the operation, its input and its output, as variables of package schemas; nil for an empty structure
 }
 
@@ -50,6 +53,7 @@ type exception struct {
 	code   string
 	status int
 	schema string
+	raised string // an operation that can answer with it; empty when the SDK reads it from none
 }
 
 // codec is one serializer or deserializer function.
@@ -71,7 +75,7 @@ type place struct {
 func parseSDK(name, dir string) (*source, error) {
 	s := &source{
 		name: name, structs: map[string]*structure{}, unions: map[string][]string{}, enums: map[string]bool{},
-		requests: map[string]*codec{}, responses: map[string]*codec{},
+		requests: map[string]*codec{}, responses: map[string]*codec{}, raisedBy: map[string]string{}, results: map[string]bool{},
 	}
 	var files []*ast.File
 	for _, pattern := range []string{"*.go", "types/*.go"} {
@@ -114,6 +118,15 @@ func parseSDK(name, dir string) (*source, error) {
 			}
 		}
 	}
+	for i := range s.operations {
+		s.operations[i].void = !s.hasSchemas && s.name != "ec2" && !s.results[s.operations[i].name]
+	}
+	for _, e := range s.errors {
+		e.raised = s.raisedBy[e.goType]
+		if s.hasSchemas {
+			e.raised = s.operations[0].name // the SDK looks errors up by name, whatever the operation
+		}
+	}
 	slices.SortFunc(s.errors, func(a, b *exception) int { return strings.Compare(a.goType, b.goType) })
 	if s.hasSchemas {
 		return s, s.addSchemas(filepath.Join(dir, "schemas", "schemas.go"))
@@ -150,10 +163,23 @@ func (s *source) addType(t *ast.TypeSpec) {
 var (
 	serializer   = regexp.MustCompile(`^aws\w+?_serialize(?:Op)?Document(\w+)$`)
 	deserializer = regexp.MustCompile(`^aws\w+?_deserialize(?:Op)?Document(\w+)$`)
+	opError      = regexp.MustCompile(`^aws\w+?_deserializeOpError(\w+)$`)
+	errorReader  = regexp.MustCompile(`^aws\w+?_deserializeError(\w+)$`)
 )
 
 func (s *source) addFunc(fn *ast.FuncDecl) error {
 	name := fn.Name.Name
+	if fn.Recv != nil && name == "HandleDeserialize" {
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && strings.HasSuffix(typeString(call.Fun), ".GetElement") {
+				if op, ok := strings.CutSuffix(stringLit(call.Args[0]), "Result"); ok {
+					s.results[op] = true
+				}
+			}
+			return true
+		})
+		return nil
+	}
 	if fn.Recv != nil {
 		recv := strings.TrimPrefix(typeString(fn.Recv.List[0].Type), "*")
 		switch {
@@ -182,6 +208,16 @@ func (s *source) addFunc(fn *ast.FuncDecl) error {
 	if m := deserializer.FindStringSubmatch(name); m != nil {
 		s.responses[m[1]] = deserializerCodec(fn)
 		return nil
+	}
+	if m := opError.FindStringSubmatch(name); m != nil {
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if e := errorReader.FindStringSubmatch(typeString(call.Fun)); e != nil && s.raisedBy[e[1]] == "" {
+					s.raisedBy[e[1]] = m[1]
+				}
+			}
+			return true
+		})
 	}
 	if strings.HasPrefix(name, "validate") && len(fn.Type.Params.List) == 1 {
 		s.addRequired(fn)
@@ -377,11 +413,9 @@ func (s *source) addSchemas(path string) error {
 		if m := regexp.MustCompile(`HTTPError\{Code: (\d+)\}`).FindSubmatch(declared); m != nil {
 			e.status, _ = strconv.Atoi(string(m[1]))
 		}
-		if m := regexp.MustCompile(`(?s)AWSQueryError\{ErrorCode: "([^"]+)",\s*StatusCode: (\d+)`).FindSubmatch(declared); m != nil {
+		// The status beside this code is that of the query protocol, which these services spoke once.
+		if m := regexp.MustCompile(`AWSQueryError\{ErrorCode: "([^"]+)"`).FindSubmatch(declared); m != nil {
 			e.code = string(m[1])
-			if !bytes.Contains(declared, []byte("HTTPError{")) {
-				e.status, _ = strconv.Atoi(string(m[2]))
-			}
 		}
 	}
 	return nil
