@@ -64,31 +64,25 @@ func Prepare(dir string) (*Embedded, error) {
 		return nil, err
 	}
 	e := &Embedded{dir: dir, authority: ca, caFile: filepath.Join(pkiDir, "ca.crt"), root: root}
-	if e.port, err = ensurePort(filepath.Join(dir, "settings.json")); err != nil {
+	if e.port, err = ensurePort(dir); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-func ensurePort(file string) (int, error) {
-	data, err := os.ReadFile(file)
-	if err == nil {
-		var s settings
-		if err := json.Unmarshal(data, &s); err != nil {
-			return 0, fmt.Errorf("%s: %w", file, err)
-		}
-		return s.Port, nil
-	}
+func ensurePort(dir string) (int, error) {
+	p, err := Port(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return p, err
 	}
-	p, err := port.Free()
-	if err != nil {
+	if p, err = port.Free(); err != nil {
 		return 0, fmt.Errorf("a port for etcd: %w", err)
 	}
-	if data, err = json.Marshal(settings{Port: p}); err != nil {
+	data, err := json.Marshal(settings{Port: p})
+	if err != nil {
 		return 0, err
 	}
+	file := filepath.Join(dir, "settings.json")
 	temporary := file + ".new"
 	if err := os.WriteFile(temporary, data, 0o600); err != nil {
 		return 0, err
@@ -99,27 +93,9 @@ func ensurePort(file string) (int, error) {
 // Args are the arguments after the program's name that run this etcd.
 func (e *Embedded) Args() []string { return []string{"etcd", "--dir", e.dir} }
 
-// Port is where the etcd listens on 127.0.0.1.
-func (e *Embedded) Port() int { return e.port }
-
 // Endpoint is the URL for clients.
 func (e *Embedded) Endpoint() string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port))
-}
-
-// Running reports whether the etcd answers at the moment.
-func (e *Embedded) Running(ctx context.Context) bool {
-	tlsConfig, err := clientTLS(e.authority.PEM, e.root)
-	if err != nil {
-		return false
-	}
-	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: tlsConfig}
-	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)))
-	if err != nil {
-		return false
-	}
-	conn.Close()
-	return true
 }
 
 // Connect waits until the etcd serves and connects to it as root. The caller closes the connection.
@@ -231,4 +207,18 @@ func readPair(certificateFile, keyFile string) (pki.Pair, error) {
 	}
 	key, err := os.ReadFile(keyFile)
 	return pki.Pair{Certificate: cert, Key: key}, err
+}
+
+// Port is the port of the etcd in dir, or fs.ErrNotExist when none has been prepared.
+func Port(dir string) (int, error) {
+	file := filepath.Join(dir, "settings.json")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	var s settings
+	if err := json.Unmarshal(data, &s); err != nil {
+		return 0, fmt.Errorf("%s: %w", file, err)
+	}
+	return s.Port, nil
 }

@@ -83,6 +83,8 @@ func (e *Embedded) config() *embed.Config {
 	c.SnapshotCount = snapshotEntries
 	c.SnapshotCatchUpEntries = catchUpEntries
 	c.BootstrapDefragThresholdMegabytes = 128
+	// Nobody competes for leadership, so there is no reason to wait for others before taking it.
+	c.TickMs, c.ElectionMs = 20, 100
 	c.WarningApplyDuration = time.Second
 	c.WarningUnaryRequestDuration = 2 * time.Second
 	return c

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coracle-eks/coracle/internal/daemon"
+)
+
+func resetCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "Remove every process, mount and file that the daemon made",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := dataDir(cmd)
+			if err != nil {
+				return err
+			}
+			if !yes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "This deletes all clusters, users and files in %s for good. Type yes to go on: ", dir)
+				answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+				if strings.TrimSpace(answer) != "yes" {
+					if err != nil {
+						fmt.Fprintln(cmd.ErrOrStderr())
+					}
+					return errors.New("nothing was removed; \"coracle reset --yes\" does not ask")
+				}
+			}
+			return daemon.Reset(cmd.Context(), dir, steps(cmd.OutOrStdout()))
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/etcd"
+)
+
+// serveFlags are the flags of "serve" and "up". Each is also an environment variable.
+type serveFlags struct {
+	listen, region, account, machines, bundles, logLevel string
+	etcdEndpoints                                        []string
+	etcdCACert, etcdCert, etcdKey, etcdClientCAKey       string
+	names                                                []string
+}
+
+func (f *serveFlags) define(flags *pflag.FlagSet) {
+	text := func(to *string, name, usage string) {
+		f.names = append(f.names, name)
+		flags.StringVar(to, name, "", usage+" ["+environmentName(name)+"]")
+	}
+	text(&f.listen, "listen", "`address` of the AWS endpoint (default "+daemon.DefaultListen+", or that of the last start)")
+	text(&f.region, "region", "`region` that \"coracle env\" exports (default "+daemon.DefaultRegion+", or that of the last start)")
+	text(&f.account, "account", "twelve-digit `number` of the account that the first start makes (default "+daemon.DefaultAccount+")")
+	text(&f.machines, "machines", "what EC2 instances will be: `namespace|simulated` (default "+daemon.DefaultMachines+"); recorded now, used once there are nodes")
+	text(&f.bundles, "bundles", "the only `directory` to find and build Kubernetes programs in")
+	text(&f.logLevel, "log-level", "least `level` that is logged: debug, info, warn or error (default info)")
+	f.names = append(f.names, "etcd-endpoints")
+	flags.StringSliceVar(&f.etcdEndpoints, "etcd-endpoints", nil, "`URLs` of an etcd cluster to use instead of the embedded etcd [CORACLE_ETCD_ENDPOINTS]")
+	text(&f.etcdCACert, "etcd-cacert", "PEM `file` with the CA of that etcd")
+	text(&f.etcdCert, "etcd-cert", "PEM `file` with the daemon's client certificate for that etcd")
+	text(&f.etcdKey, "etcd-key", "PEM `file` with the key of --etcd-cert")
+	text(&f.etcdClientCAKey, "etcd-client-ca-key", "PEM `file` with the key of --etcd-cacert, to give every cluster an etcd user of its own")
+}
+
+func (f *serveFlags) level() (level slog.Level, err error) {
+	if f.logLevel == "" {
+		return slog.LevelInfo, nil
+	}
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return level, fmt.Errorf("--log-level %q is none of debug, info, warn and error", f.logLevel)
+	}
+	return level, nil
+}
+
+// args are the flags that were given, for another coracle.
+func (f *serveFlags) args(flags *pflag.FlagSet) []string {
+	var args []string
+	for _, name := range f.names {
+		if flag := flags.Lookup(name); flag.Changed {
+			value := flag.Value.String()
+			if name == "etcd-endpoints" {
+				value = strings.Join(f.etcdEndpoints, ",")
+			}
+			args = append(args, "--"+name+"="+value)
+		}
+	}
+	return args
+}
+
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon in the foreground; logs go to standard error",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := dataDir(cmd)
+			if err != nil {
+				return err
+			}
+			level, err := f.level()
+			if err != nil {
+				return err
+			}
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+			return daemon.Serve(cmd.Context(), daemon.Config{
+				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines, Bundles: f.bundles,
+				Etcd: etcd.External{Endpoints: f.etcdEndpoints, CACert: f.etcdCACert, Cert: f.etcdCert, Key: f.etcdKey, ClientCAKey: f.etcdClientCAKey},
+			}, log)
+		},
+	}
+	f.define(cmd.Flags())
+	return cmd
+}
+
+// etcdCommand is what the daemon starts. A user has no reason to.
+func etcdCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:    "etcd",
+		Short:  "Run the embedded etcd of a data directory",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(cmd *cobra.Command, _ []string) error { return etcd.Serve(cmd.Context(), dir) },
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "`directory` of the etcd")
+	if err := cmd.MarkFlagRequired("dir"); err != nil {
+		panic(err)
+	}
+	return cmd
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/daemon"
+)
+
+func statusCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show clusters, processes, memory, ports and disk at a glance",
+		Long:  "Show clusters, processes, memory, ports and disk at a glance. The exit status is 3 when the daemon is not running.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := dataDir(cmd)
+			if err != nil {
+				return err
+			}
+			if output != "" && output != "json" {
+				return fmt.Errorf("-o %s: the only other format is json", output)
+			}
+			status, err := admin.NewClient(dir.Socket()).Status(cmd.Context())
+			if errors.Is(err, admin.ErrNotRunning) {
+				left, err := daemon.Left(dir.Owner())
+				if err != nil {
+					return err
+				}
+				if output == "json" {
+					err = json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"running": false, "dataDir": string(dir), "processes": left})
+				} else {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "daemon  not running; start it with: coracle up\ndata    %s\n", dir)
+					for _, name := range left {
+						fmt.Fprintf(cmd.OutOrStdout(), "runs on %s\n", name)
+					}
+				}
+				return errors.Join(err, exitCode(3))
+			}
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(status)
+			}
+			return status.Print(cmd.OutOrStdout(), time.Now())
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json")
+	return cmd
+}

@@ -1,0 +1,128 @@
+// Package admin is how the commands of this program talk to the running daemon: JSON over HTTP
+// over a unix socket in the data directory that only its owner can open.
+//
+//	GET  /ping      {}
+//	GET  /status    Status
+//	GET  /backup    the archive of package backup
+//	POST /stop      ends the daemon; what it runs goes on
+//	POST /accounts  makes an account, answers its root access key
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Status is how a daemon and what it runs are.
+type Status struct {
+	Version string    `json:"version"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+	DataDir string    `json:"dataDir"`
+	// Endpoint is the AWS endpoint URL; Webhooks where API servers reach the daemon.
+	Endpoint string   `json:"endpoint"`
+	Webhooks string   `json:"webhooks"`
+	Region   string   `json:"region"`
+	Accounts []string `json:"accounts"`
+	Machines string   `json:"machines"`
+	// Memory is what the daemon, etcd and all clusters take together, in bytes of
+	// proportional set size (PSS); DaemonMemory is the daemon's own part.
+	Memory       int64     `json:"memoryBytes"`
+	DaemonMemory int64     `json:"daemonMemoryBytes"`
+	Etcd         Etcd      `json:"etcd"`
+	Disk         Disk      `json:"disk"`
+	Clusters     []Cluster `json:"clusters"`
+}
+
+// Etcd is the store's etcd.
+type Etcd struct {
+	Embedded  bool     `json:"embedded"`
+	Endpoints []string `json:"endpoints"`
+	// Separated says whether clusters have etcd users of their own.
+	Separated bool       `json:"separated"`
+	InUse     int64      `json:"inUseBytes"`
+	File      int64      `json:"fileBytes"`
+	Process   *Component `json:"process,omitempty"` // when embedded
+	// Error says why the sizes are not known.
+	Error string `json:"error,omitempty"`
+}
+
+// Disk is the file system of the data directory.
+type Disk struct {
+	Used  int64 `json:"usedBytes"` // by the data directory
+	Free  int64 `json:"freeBytes"`
+	Total int64 `json:"totalBytes"`
+}
+
+// Cluster is an EKS cluster.
+type Cluster struct {
+	Account    string      `json:"account"`
+	Region     string      `json:"region"`
+	Name       string      `json:"name"`
+	ID         string      `json:"id"`
+	Status     string      `json:"status"`
+	Version    string      `json:"version"`
+	Endpoint   string      `json:"endpoint,omitempty"`
+	Memory     int64       `json:"memoryBytes"`
+	Issues     []string    `json:"issues,omitempty"`
+	Components []Component `json:"components"`
+}
+
+// Component is a process.
+type Component struct {
+	Name     string    `json:"name"`
+	PID      int       `json:"pid,omitempty"` // 0 when it does not run
+	Started  time.Time `json:"started,omitzero"`
+	Memory   int64     `json:"memoryBytes"`
+	Deaths   int       `json:"deaths,omitempty"` // in a row
+	LastExit string    `json:"lastExit,omitempty"`
+}
+
+// Account is an account with its root access key.
+type Account struct {
+	Account         string `json:"account"`
+	AccessKeyID     string `json:"accessKeyId,omitempty"`
+	SecretAccessKey string `json:"secretAccessKey,omitempty"`
+}
+
+// ErrNotRunning says that no daemon takes commands in a data directory.
+var ErrNotRunning = errors.New("the daemon is not running")
+
+// reachable is path, or where it is too long for a socket address (108 bytes) an equivalent
+// through the directory's file descriptor. close is to be called after the address was used.
+func reachable(path string) (address string, close func(), err error) {
+	if len(path) < 100 {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { dir.Close() }, nil
+}
+
+// listen replaces the socket that an earlier daemon may have left. The caller holds the lock
+// of the data directory, so nobody listens on it.
+func listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	address, done, err := reachable(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false) // by the address, which may be valid no more
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}

@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Print writes the status for a person.
+func (s Status) Print(w io.Writer, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+	row("daemon\trunning\tpid %d, up %s, version %s", s.PID, age(now, s.Started), s.Version)
+	row("endpoint\t%s\tregion %s, accounts %s", s.Endpoint, s.Region, strings.Join(s.Accounts, ", "))
+	row("webhooks\t%s\tfor API servers", s.Webhooks)
+	etcd := fmt.Sprintf("%s of data in a file of %s", size(s.Etcd.InUse), size(s.Etcd.File))
+	if s.Etcd.Error != "" {
+		etcd = s.Etcd.Error
+	}
+	if p := s.Etcd.Process; p != nil {
+		etcd += ", " + p.how(now)
+	} else {
+		etcd += ", not run by coracle"
+	}
+	if !s.Etcd.Separated {
+		etcd += ", clusters share one identity"
+	}
+	row("etcd\t%s\t%s", strings.Join(s.Etcd.Endpoints, ","), etcd)
+	row("memory\t%s\tof which the daemon %s", size(s.Memory), size(s.DaemonMemory))
+	row("disk\t%s\tin %s; %s of %s free", size(s.Disk.Used), s.DataDir, size(s.Disk.Free), size(s.Disk.Total))
+	row("machines\t%s\trecorded; nodes are not there yet", s.Machines)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(s.Clusters) == 0 {
+		_, err := fmt.Fprintln(w, "\nno clusters")
+		return err
+	}
+	for _, c := range s.Clusters {
+		fmt.Fprintln(w)
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(t, "cluster\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Status, c.Version, size(c.Memory), c.Endpoint)
+		fmt.Fprintf(t, "\tin %s of %s, id %s\n", c.Region, c.Account, c.ID)
+		for _, p := range c.Components {
+			fmt.Fprintf(t, "\t%s\t%s\n", p.Name, p.how(now))
+		}
+		for _, issue := range c.Issues {
+			fmt.Fprintf(t, "\t! %s\n", issue)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Component) how(now time.Time) string {
+	how := "not running"
+	if c.PID != 0 {
+		how = fmt.Sprintf("pid %d, up %s, %s", c.PID, age(now, c.Started), size(c.Memory))
+	}
+	if c.Deaths > 0 {
+		how += fmt.Sprintf(", died %d times in a row, last: %s", c.Deaths, c.LastExit)
+	}
+	return how
+}
+
+func size(bytes int64) string { return humanize.IBytes(uint64(max(0, bytes))) }
+
+// age is how long ago something was, in its two largest units.
+func age(now, then time.Time) string {
+	d := max(0, now.Sub(then))
+	switch {
+	case d < time.Minute:
+		return d.Truncate(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}

@@ -1,0 +1,124 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Daemon is what the commands are carried out by.
+type Daemon interface {
+	Status(ctx context.Context) (Status, error)
+	Backup(ctx context.Context, w io.Writer) error
+	// CreateAccount makes an account. The error of one that exists already is a *Refused.
+	CreateAccount(ctx context.Context, account string) (Account, error)
+	// Stop asks the daemon to end and returns at once.
+	Stop()
+}
+
+// Refused is an error that is the asker's.
+type Refused struct{ Reason string }
+
+func (r *Refused) Error() string { return r.Reason }
+
+// Serve takes commands on the socket until ctx ends.
+func Serve(ctx context.Context, socket string, d Daemon, log *slog.Logger) error {
+	l, err := listen(socket)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           handler(d, log),
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := server.Shutdown(shutdown); err != nil {
+		server.Close()
+	}
+	<-ended
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func handler(d Daemon, log *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, v any, err error) {
+		w.Header().Set("Content-Type", "application/json")
+		if err != nil {
+			code := http.StatusInternalServerError
+			var refused *Refused
+			if errors.As(err, &refused) {
+				code = http.StatusBadRequest
+			}
+			w.WriteHeader(code)
+			v = failure{err.Error()}
+		}
+		if err := json.NewEncoder(w).Encode(v); err != nil {
+			log.Debug("could not answer a command", "error", err)
+		}
+	}
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		s, err := d.Status(r.Context())
+		answer(w, s, err)
+	})
+	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, r *http.Request) { answer(w, struct{}{}, nil) })
+	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, struct{}{}, nil)
+		d.Stop()
+	})
+	mux.HandleFunc("POST /accounts", func(w http.ResponseWriter, r *http.Request) {
+		var a Account
+		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+			answer(w, nil, &Refused{"the request is not JSON: " + err.Error()})
+			return
+		}
+		made, err := d.CreateAccount(r.Context(), a.Account)
+		answer(w, made, err)
+	})
+	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, r *http.Request) {
+		started := &startedWriter{ResponseWriter: w}
+		err := d.Backup(r.Context(), started)
+		switch {
+		case err == nil:
+		case !started.wrote:
+			answer(w, nil, err)
+		default:
+			// The answer has begun: cut it off, so that nobody takes a part for the whole.
+			log.Error("backup failed", "error", err)
+			panic(http.ErrAbortHandler)
+		}
+	})
+	return mux
+}
+
+type failure struct {
+	Error string `json:"error"`
+}
+
+type startedWriter struct {
+	http.ResponseWriter
+	wrote bool
+}
+
+func (s *startedWriter) Write(p []byte) (int, error) {
+	s.wrote = true
+	return s.ResponseWriter.Write(p)
+}

@@ -1,0 +1,290 @@
+// Package backup writes the whole state of a data directory into one file and makes a data
+// directory of it again.
+//
+// The file is a gzipped tar archive:
+//
+//	manifest.json   what it is a backup of
+//	etcd.snapshot   every table and every cluster: a snapshot of etcd, taken while all goes on
+//	files/...       what is not in etcd: authorities and their keys, root access keys, settings
+//	SHA256SUMS      of all of these, last, so that a file that was cut short is noticed
+//
+// It holds every secret that the data directory holds; it is written with mode 0600.
+package backup
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/etcd"
+)
+
+const (
+	format       = 1
+	manifestName = "manifest.json"
+	snapshotName = "etcd.snapshot"
+	filesName    = "files/"
+	sumsName     = "SHA256SUMS"
+)
+
+// Manifest says what a backup is of.
+type Manifest struct {
+	Format  int       `json:"format"`
+	Version string    `json:"version"` // of the coracle that wrote it
+	Taken   time.Time `json:"taken"`
+	DataDir string    `json:"dataDir"`
+	Account string    `json:"account"`
+	Region  string    `json:"region"`
+	// External says that the snapshot is of an etcd that coracle does not run.
+	External bool `json:"external"`
+}
+
+// kept are the files of a data directory that etcd does not hold. Those of clusters are made
+// again from the store.
+var kept = []string{"settings.json", "credentials", "pki", "etcd/pki", "etcd/settings.json"}
+
+// Write writes a backup of dir to w. snapshot writes etcd's snapshot.
+func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, snapshot func(context.Context, io.Writer) error) error {
+	m.Format = format
+	// A tar header needs the size of what follows, so the snapshot goes to the disk first.
+	spool, err := os.CreateTemp(string(dir), ".backup-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(spool.Name())
+	defer spool.Close()
+	if err := snapshot(ctx, spool); err != nil {
+		return err
+	}
+
+	z := gzip.NewWriter(w)
+	a := &archive{tar: tar.NewWriter(z), taken: m.Taken}
+	manifest, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := a.add(manifestName, append(manifest, '\n')); err != nil {
+		return err
+	}
+	if err := a.copy(snapshotName, spool); err != nil {
+		return err
+	}
+	for _, name := range kept {
+		if err := a.addTree(dir, name); err != nil {
+			return err
+		}
+	}
+	if err := a.add(sumsName, a.sums.Bytes()); err != nil {
+		return err
+	}
+	return errors.Join(a.tar.Close(), z.Close())
+}
+
+// archive is a tar being written.
+type archive struct {
+	tar   *tar.Writer
+	taken time.Time
+	sums  bytes.Buffer
+}
+
+func (a *archive) addTree(dir datadir.Dir, name string) error {
+	return filepath.WalkDir(dir.Join(name), func(file string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && file == dir.Join(name) {
+			return nil // with an external etcd there is none of our own
+		}
+		if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
+			return err
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(string(dir), file)
+		if err != nil {
+			return err
+		}
+		return a.add(filesName+filepath.ToSlash(rel), content)
+	})
+}
+
+func (a *archive) add(name string, content []byte) error {
+	return a.write(name, int64(len(content)), bytes.NewReader(content))
+}
+
+func (a *archive) copy(name string, f *os.File) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return a.write(name, size, f)
+}
+
+func (a *archive) write(name string, size int64, r io.Reader) error {
+	err := a.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, ModTime: a.taken, Format: tar.FormatPAX})
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(a.tar, sum), r); err != nil {
+		return err
+	}
+	if name != sumsName {
+		fmt.Fprintf(&a.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), name)
+	}
+	return nil
+}
+
+// ErrOccupied says that the data directory to restore into has content already.
+var ErrOccupied = errors.New("the data directory is not empty")
+
+// Restore makes dir, which must not exist or be empty, from the backup that r reads. dir
+// appears complete or not at all.
+func Restore(r io.Reader, dir datadir.Dir) (Manifest, error) {
+	if entries, err := os.ReadDir(string(dir)); err == nil && len(entries) > 0 {
+		return Manifest{}, fmt.Errorf("%s: %w", dir, ErrOccupied)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, err
+	}
+	parent := filepath.Dir(string(dir))
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return Manifest{}, err
+	}
+	staged, err := os.MkdirTemp(parent, ".coracle-restore-") // mode 0700
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer os.RemoveAll(staged)
+	m, err := extract(r, staged)
+	if err != nil {
+		return m, err
+	}
+	if m.External {
+		return m, errors.New("this backup is of an etcd that coracle does not run: restore its etcd.snapshot there (etcdutl snapshot restore), unpack its files/ into the data directory, and start with --etcd-endpoints")
+	}
+	snapshot := filepath.Join(staged, snapshotName)
+	if err := etcd.Restore(filepath.Join(staged, "etcd"), snapshot); err != nil {
+		return m, err
+	}
+	if err := os.Remove(snapshot); err != nil {
+		return m, err
+	}
+	if err := syncTree(staged); err != nil {
+		return m, err
+	}
+	if err := os.Rename(staged, string(dir)); err != nil {
+		return m, fmt.Errorf("put the restored directory in its place: %w", err)
+	}
+	return m, nil
+}
+
+// extract unpacks files/ and the snapshot into dir and checks every sum.
+func extract(r io.Reader, dir string) (m Manifest, err error) {
+	broken := func(err error) (Manifest, error) {
+		return m, fmt.Errorf("this is not a whole backup of coracle: %w", err)
+	}
+	z, err := gzip.NewReader(bufio.NewReaderSize(r, 1<<20))
+	if err != nil {
+		return broken(err)
+	}
+	seen := map[string]string{}
+	var sums []byte
+	for t := tar.NewReader(z); ; {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return broken(err)
+		}
+		sum := sha256.New()
+		content := io.TeeReader(t, sum)
+		switch rel, isFile := strings.CutPrefix(h.Name, filesName); {
+		case h.Name == manifestName:
+			if err := json.NewDecoder(content).Decode(&m); err != nil {
+				return broken(err)
+			}
+			if m.Format != format {
+				return m, fmt.Errorf("the backup has format %d, written by coracle %s; this one reads format %d: use the program that wrote it", m.Format, m.Version, format)
+			}
+			if _, err := io.Copy(io.Discard, content); err != nil { // the rest counts for the sum
+				return broken(err)
+			}
+		case h.Name == sumsName:
+			if sums, err = io.ReadAll(content); err != nil {
+				return broken(err)
+			}
+			continue
+		case h.Name == snapshotName:
+			err = save(filepath.Join(dir, snapshotName), content)
+		case isFile && filepath.IsLocal(rel) && path.Clean(rel) == rel:
+			err = save(filepath.Join(dir, filepath.FromSlash(rel)), content)
+		default:
+			return broken(fmt.Errorf("it contains %q", h.Name))
+		}
+		if err != nil {
+			return m, err
+		}
+		seen[h.Name] = hex.EncodeToString(sum.Sum(nil))
+	}
+	if sums == nil {
+		return broken(fmt.Errorf("%s is missing at its end", sumsName))
+	}
+	for line := range strings.Lines(string(sums)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if seen[name] != sum {
+			return broken(fmt.Errorf("%s is damaged", name))
+		}
+		delete(seen, name)
+	}
+	for name := range seen {
+		return broken(fmt.Errorf("%s is not among its checksums", name))
+	}
+	if _, err := os.Stat(filepath.Join(dir, snapshotName)); err != nil {
+		return broken(fmt.Errorf("%s is missing", snapshotName))
+	}
+	return m, nil
+}
+
+func save(name string, content io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
+}
+
+// syncTree makes sure that what is renamed into place is on the disk.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"regexp"
+	"slices"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/port"
+)
+
+// What is chosen unless flags, the environment or an earlier start say otherwise.
+const (
+	DefaultListen   = "127.0.0.1:4566"
+	DefaultRegion   = "us-east-1"
+	DefaultAccount  = "111122223333"
+	DefaultMachines = "namespace"
+)
+
+// Machines are what an EC2 instance can be.
+var Machines = []string{"namespace", "simulated"}
+
+// Config says how to serve. Empty strings stand for what the data directory remembers, or the default.
+type Config struct {
+	Dir      datadir.Dir
+	Listen   string
+	Region   string
+	Account  string
+	Machines string
+	// Bundles is the only directory of Kubernetes bundles, if not empty.
+	Bundles string
+	// Etcd is used instead of the embedded etcd if it has endpoints.
+	Etcd etcd.External
+}
+
+var (
+	accountPattern = regexp.MustCompile(`^\d{12}$`)
+	regionPattern  = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`)
+)
+
+// settings are the choices of c over those that the data directory remembers, checked and
+// remembered in turn. The caller holds the directory's lock.
+func (c Config) settings() (datadir.Settings, error) {
+	s, err := c.Dir.ReadSettings()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	choose := func(remembered *string, chosen, otherwise string) {
+		switch {
+		case chosen != "":
+			*remembered = chosen
+		case *remembered == "":
+			*remembered = otherwise
+		}
+	}
+	if c.Account != "" && s.Account != "" && c.Account != s.Account {
+		return s, fmt.Errorf("--account %s: the account of %s is %s since its first start; make another with \"coracle account create %s\"", c.Account, c.Dir, s.Account, c.Account)
+	}
+	choose(&s.Listen, c.Listen, DefaultListen)
+	choose(&s.Region, c.Region, DefaultRegion)
+	choose(&s.Account, c.Account, DefaultAccount)
+	choose(&s.Machines, c.Machines, DefaultMachines)
+	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+		return s, fmt.Errorf("--listen %q is not HOST:PORT, such as %s: %w", s.Listen, DefaultListen, err)
+	}
+	if !regionPattern.MatchString(s.Region) {
+		return s, fmt.Errorf("--region %q is not the name of a region, such as %s", s.Region, DefaultRegion)
+	}
+	if err := CheckAccount(s.Account); err != nil {
+		return s, fmt.Errorf("--account: %w", err)
+	}
+	if !slices.Contains(Machines, s.Machines) {
+		return s, fmt.Errorf("--machines %q is neither namespace nor simulated", s.Machines)
+	}
+	if s.WebhookPort == 0 {
+		if s.WebhookPort, err = port.Free(); err != nil {
+			return s, err
+		}
+	}
+	return s, c.Dir.WriteSettings(s)
+}
+
+// CheckAccount says what is wrong with an account number.
+func CheckAccount(account string) error {
+	if !accountPattern.MatchString(account) {
+		return fmt.Errorf("%q is not an AWS account number of twelve digits, such as %s", account, DefaultAccount)
+	}
+	return nil
+}
+
+// EndpointURL is how clients on this host reach a daemon that listens on listen.
+func EndpointURL(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "http://" + listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}

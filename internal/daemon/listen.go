@@ -1,0 +1,156 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/soheilhy/cmux"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/pki"
+)
+
+// listen opens the address of the AWS endpoint, or says who has it and what to do.
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		_, port, _ := net.SplitHostPort(address)
+		return nil, fmt.Errorf("%s is in use by another program (ss -ltnp 'sport = :%s' shows which): stop it, or choose another address with --listen HOST:PORT", address, port)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("you may not listen on %s: run as root, or choose a port above 1023 with --listen", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is not an address of this host: choose another with --listen", address)
+	}
+	return nil, fmt.Errorf("--listen: %w", err)
+}
+
+// sniffTime is how long a new connection may take to say whether it speaks TLS.
+const sniffTime = 10 * time.Second
+
+// serveBoth serves plain HTTP and TLS on one listener until ctx ends: what a connection speaks
+// shows in its first bytes. Requests under way have until grace to finish.
+func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certificates *certificates, grace time.Duration, log *slog.Logger) error {
+	split := cmux.New(l)
+	split.SetReadTimeout(sniffTime)
+	split.HandleError(func(error) bool { return true }) // one connection's failure is not the listener's
+	secure, plain := split.Match(cmux.TLS()), split.Match(cmux.Any())
+
+	server := wire.Server("", handler)
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.get}
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+
+	var serving sync.WaitGroup
+	failed := make(chan error, 3)
+	run := func(serve func() error) {
+		serving.Go(func() {
+			err := serve()
+			if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, cmux.ErrServerClosed) && !errors.Is(err, cmux.ErrListenerClosed) {
+				failed <- err
+			}
+		})
+	}
+	run(func() error { return server.ServeTLS(secure, "", "") })
+	run(func() error { return server.Serve(plain) })
+	run(split.Serve)
+
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if server.Shutdown(shutdown) != nil {
+		server.Close() // some took too long
+	}
+	split.Close()
+	l.Close()
+	serving.Wait()
+	return err
+}
+
+// certificates are the daemon's own for the names under which clients may think to reach it:
+// the host's, and those of AWS, for clients that are made to resolve them to this host.
+type certificates struct {
+	authority *pki.Authority
+	hosts     []string
+	ips       []net.IP
+
+	mu   sync.Mutex
+	made map[string]*tls.Certificate // by server name
+}
+
+const maxCertificates = 1000
+
+func newCertificates(authority *pki.Authority, listen string) *certificates {
+	c := &certificates{
+		authority: authority,
+		hosts:     []string{"localhost"},
+		ips:       []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		made:      map[string]*tls.Certificate{},
+	}
+	if name, err := os.Hostname(); err == nil {
+		c.hosts = append(c.hosts, name)
+	}
+	if host, _, err := net.SplitHostPort(listen); err == nil {
+		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() && !ip.IsLoopback() {
+			c.ips = append(c.ips, ip)
+		} else if ip == nil && host != "" && !slices.Contains(c.hosts, host) {
+			c.hosts = append(c.hosts, host)
+		}
+	}
+	return c
+}
+
+// get answers a TLS client: a name of AWS gets a certificate of its own, everybody else the host's.
+func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	if !isAWS(name) {
+		name = ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cert := c.made[name]; cert != nil && time.Until(cert.Leaf.NotAfter) > 24*time.Hour {
+		return cert, nil
+	}
+	if len(c.made) >= maxCertificates {
+		clear(c.made) // names cost a client nothing, and us a signature
+	}
+	leaf := pki.Leaf{CommonName: name, DNSNames: []string{name}, Server: true}
+	if name == "" {
+		leaf = pki.Leaf{CommonName: "coracle", DNSNames: c.hosts, IPs: c.ips, Server: true}
+	}
+	pair, err := c.authority.Issue(leaf)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return nil, err
+	}
+	c.made[name] = &cert
+	return &cert, nil
+}
+
+func isAWS(name string) bool {
+	for _, suffix := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"} {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}

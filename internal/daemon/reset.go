@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/process"
+)
+
+// Reset removes every process, mount and file that the daemon of dir made. It needs nothing to
+// work: the daemon may be dead, hung or running, and any file may be missing or broken.
+func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
+	// Half a reset helps nobody.
+	signal.Ignore(os.Interrupt)
+	defer signal.Reset(os.Interrupt)
+
+	if err := looksLikeOurs(dir); err != nil {
+		return err
+	}
+	if err := endDaemon(ctx, dir, progress); err != nil {
+		return err
+	}
+	killed, err := process.Kill(dir.Owner())
+	if err != nil {
+		return err
+	}
+	if killed > 0 {
+		progress(fmt.Sprintf("ended %d processes", killed))
+	}
+	if !dir.Exists() {
+		progress("nothing was left in " + string(dir))
+		return nil
+	}
+	unmounted, err := unmount(string(dir))
+	if err != nil {
+		return err
+	}
+	if unmounted > 0 {
+		progress(fmt.Sprintf("unmounted %d file systems", unmounted))
+	}
+	if err := remove(string(dir)); err != nil {
+		return err
+	}
+	progress("removed " + string(dir))
+	return nil
+}
+
+// looksLikeOurs guards against "coracle reset --yes --data-dir /home": a daemon's first act is to
+// make its lock, the second its settings.
+func looksLikeOurs(dir datadir.Dir) error {
+	entries, err := os.ReadDir(string(dir))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lock, lockErr := os.Lstat(dir.LockFile())
+	_, settingsErr := os.Lstat(dir.SettingsFile())
+	_, etcdErr := os.Lstat(dir.Etcd())
+	// "coracle up" makes its log before the daemon makes anything.
+	logOnly := len(entries) == 1 && entries[0].Name() == filepath.Base(dir.ServeLog())
+	locked := lockErr == nil && lock.Mode().IsRegular()
+	if logOnly || locked && (settingsErr == nil || etcdErr == nil || len(entries) <= 2) || settingsErr == nil && etcdErr == nil {
+		return nil
+	}
+	return fmt.Errorf("%s does not look like a data directory of coracle (it has no lock and settings.json); nothing was removed", dir)
+}
+
+// killAll ends everything that bears the mark of dir.
+func killAll(dir datadir.Dir) error {
+	_, err := process.Kill(dir.Owner())
+	return err
+}
+
+// endDaemon makes sure that no daemon starts processes behind our back.
+func endDaemon(ctx context.Context, dir datadir.Dir, progress func(string)) error {
+	pid, held, err := dir.Holder()
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if !held {
+		return nil
+	}
+	if pid <= 0 {
+		return fmt.Errorf("%s is held by a process that it does not name: find it with \"fuser %s\" and end it", dir.LockFile(), dir.LockFile())
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("end the daemon (process %d): %w", pid, err)
+		}
+		if ended(ctx, dir, 10*time.Second) {
+			progress(fmt.Sprintf("ended the daemon (process %d)", pid))
+			return nil
+		}
+	}
+	return fmt.Errorf("the daemon (process %d) does not end on SIGKILL; it is stuck in the kernel: see /proc/%d/stack", pid, pid)
+}
+
+func ended(ctx context.Context, dir datadir.Dir, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		if _, held, err := dir.Holder(); err == nil && !held {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-poll.C:
+		}
+	}
+}
+
+// unmount takes away every mount below dir, the innermost first.
+func unmount(dir string) (int, error) {
+	points, err := mounts(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, point := range points {
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+			return 0, fmt.Errorf("unmount %s: %w", point, err)
+		}
+	}
+	return len(points), nil
+}
+
+// mounts are the mount points below dir, the innermost and latest first. dir itself may be one:
+// it was there before us and stays.
+func mounts(dir string) ([]string, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var points []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 5 {
+			continue
+		}
+		// Spaces and the like are written as octal escapes.
+		point := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
+		if strings.HasPrefix(point, dir+"/") {
+			points = append(points, point)
+		}
+	}
+	slices.Reverse(points)
+	return points, lines.Err()
+}
+
+// remove deletes dir with all that is in it; a mount point loses its content only.
+func remove(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || !errors.Is(err, syscall.EBUSY) {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+// Package daemon puts the house together: it starts what serves, connects the rooms, and
+// carries out the commands of the program that concern a daemon ([Up], [Down], [Reset], ...).
+//
+// It is the one package that knows the AWS services and the cluster controllers at once.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/pki"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/version"
+)
+
+// etcdProcess is the name of the embedded etcd among the processes of a data directory.
+const etcdProcess = "etcd"
+
+// startTime bounds the wait for etcd at start. Opening a large database takes seconds.
+const startTime = 60 * time.Second
+
+// shutdownTime is how long requests under way may take when the daemon ends.
+const shutdownTime = 5 * time.Second
+
+// daemon is one that serves.
+type daemon struct {
+	config   Config
+	dir      datadir.Dir
+	settings datadir.Settings
+	log      *slog.Logger
+	started  time.Time
+	stop     context.CancelFunc
+
+	authority *pki.Authority
+	processes *process.Supervisor
+	events    *events
+	embedded  *etcd.Embedded // nil with --etcd-endpoints
+	etcd      *etcd.Connection
+	store     *store.Store
+	front     *front
+	clusters  *clusters
+}
+
+// Serve runs a daemon until ctx ends or it is told to stop. Clusters keep running.
+func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	klog.SetSlogLogger(log.With("from", "client-go"))
+	d := &daemon{config: config, dir: config.Dir, log: log, started: time.Now(), stop: stop}
+
+	// One daemon for each data directory.
+	if err := d.dir.Create(); err != nil {
+		return err
+	}
+	lock, err := d.dir.Lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if d.settings, err = config.settings(); err != nil {
+		return err
+	}
+	// Take the address before anything is started that would have to be undone.
+	listener, err := listen(d.settings.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	webhooks, err := d.listenWebhooks()
+	if err != nil {
+		return err
+	}
+	defer webhooks.Close()
+
+	// Find what an earlier daemon left running.
+	d.events = newEvents()
+	if d.processes, err = process.Open(process.Options{Owner: d.dir.Owner(), Log: log, Events: d.events.tell}); err != nil {
+		return err
+	}
+	defer d.processes.Close()
+
+	// Open the store.
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	defer d.etcd.Close()
+	if d.store, err = store.Open(ctx, d.etcd.Client, store.Options{Log: log}); err != nil {
+		return err
+	}
+	defer d.store.Close()
+
+	// Put the rooms together.
+	if d.authority, err = pki.OpenAuthority(d.dir.PKI(), "ca", "coracle"); err != nil {
+		return err
+	}
+	if d.front, err = d.openFront(ctx); err != nil {
+		return err
+	}
+	if d.clusters, err = d.openClusters(); err != nil {
+		return err
+	}
+
+	// Serve.
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), d, log) })
+	group.Go(func() error { return d.serveWebhooks(ctx, webhooks) })
+	group.Go(func() error {
+		return serveBoth(ctx, listener, d.handler(), newCertificates(d.authority, d.settings.Listen), shutdownTime, log)
+	})
+	group.Go(func() error { return d.reconcile(ctx) })
+	log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
+		"region", d.settings.Region, "account", d.settings.Account, "after", time.Since(d.started).Round(time.Millisecond))
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	log.Info("stopped; clusters keep running until \"coracle reset\"")
+	return nil
+}
+
+// connect connects to etcd, and starts the embedded one unless it runs already.
+func (d *daemon) connect(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if len(d.config.Etcd.Endpoints) > 0 {
+		d.etcd, err = d.config.Etcd.Connect(ctx)
+		return err
+	}
+	if d.embedded, err = etcd.Prepare(d.dir.Etcd()); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start etcd with: %w", err)
+	}
+	spec := process.Spec{
+		Name:     etcdProcess,
+		Path:     self,
+		Args:     d.embedded.Args(),
+		Env:      []string{"PATH=" + os.Getenv("PATH")},
+		Dir:      string(d.dir),
+		Log:      d.dir.Join("etcd", "etcd.log"),
+		Grace:    20 * time.Second,
+		Revision: "1",
+	}
+	if os.Geteuid() == 0 {
+		spec.OOMScoreAdj = -900 // everything else can start again; with etcd the clusters stand still
+	}
+	if _, err := d.processes.Ensure(ctx, spec); err != nil {
+		return err
+	}
+	// An etcd that cannot serve dies at once and says why in its log: no need to wait for the time to run out.
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	unsubscribe := d.events.subscribe(func(e process.Event) {
+		if e.Name == etcdProcess && e.Died && e.Status.Deaths >= 3 {
+			abandon(fmt.Errorf("etcd does not start: %s", lastLine(spec.Log)))
+		}
+	})
+	defer unsubscribe()
+	d.etcd, err = d.embedded.Connect(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		if stop := d.processes.Stop(context.WithoutCancel(ctx), etcdProcess); stop != nil {
+			d.log.Warn("could not stop etcd", "error", stop)
+		}
+		return fmt.Errorf("%w (its log is %s)", cause, spec.Log)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; its log is %s", err, spec.Log)
+	}
+	return nil
+}
+
+// reconcile runs the controllers: at once over an etcd that is ours alone, otherwise while this
+// daemon leads those that share it.
+func (d *daemon) reconcile(ctx context.Context) error {
+	run := func(ctx context.Context) error { return reconcile.Run(ctx, d.log, d.clusters.controllers...) }
+	if d.embedded != nil {
+		return run(ctx)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return reconcile.Lead(ctx, reconcile.Election{
+		Client: d.etcd.Client, Key: "/coracle/leader", Identity: host + "/" + strconv.Itoa(os.Getpid()),
+	}, d.log, run)
+}
+
+// handler answers on the AWS endpoint. No operation of AWS has a path under /healthz or /id/.
+func (d *daemon) handler() http.Handler {
+	discovery := d.clusters.discovery()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/healthz":
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			io.WriteString(w, "ok\n") //nolint:errcheck // the client is gone
+		case strings.HasPrefix(r.URL.Path, "/id/"):
+			discovery.ServeHTTP(w, r)
+		default:
+			d.front.mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// listenWebhooks opens the port on which API servers, which were started with it, reach the daemon.
+func (d *daemon) listenWebhooks() (net.Listener, error) {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(d.settings.WebhookPort))
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("the port %d, on which the API servers of %s reach the daemon, is not free (ss -ltnp 'sport = :%d' shows who has it): stop that program, or change webhookPort in %s: %w",
+			d.settings.WebhookPort, d.dir, d.settings.WebhookPort, d.dir.SettingsFile(), err)
+	}
+	return l, nil
+}
+
+// lastLine is the end of a log, for an error.
+func lastLine(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[len(lines)-1]
+}

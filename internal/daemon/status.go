@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/version"
+)
+
+// Status says how the daemon and everything that it runs are.
+func (d *daemon) Status(ctx context.Context) (admin.Status, error) {
+	s := admin.Status{
+		Version:      version.String(),
+		PID:          os.Getpid(),
+		Started:      d.started,
+		DataDir:      string(d.dir),
+		Endpoint:     EndpointURL(d.settings.Listen),
+		Webhooks:     fmt.Sprintf("https://127.0.0.1:%d", d.settings.WebhookPort),
+		Region:       d.settings.Region,
+		Machines:     d.settings.Machines,
+		DaemonMemory: memory(os.Getpid()),
+	}
+	var err error
+	if s.Accounts, err = d.front.accounts(ctx); err != nil {
+		return s, err
+	}
+	s.Memory = s.DaemonMemory
+	s.Etcd = d.etcdStatus(ctx)
+	if s.Etcd.Process != nil {
+		s.Memory += s.Etcd.Process.Memory
+	}
+	if s.Disk, err = disk(string(d.dir)); err != nil {
+		return s, err
+	}
+	rows, err := record.Clusters(d.store).List(ctx, "")
+	if err != nil {
+		return s, err
+	}
+	for _, row := range rows {
+		c := d.clusterStatus(ctx, row.Value)
+		s.Memory += c.Memory
+		s.Clusters = append(s.Clusters, c)
+	}
+	return s, nil
+}
+
+func (d *daemon) etcdStatus(ctx context.Context) admin.Etcd {
+	e := admin.Etcd{Embedded: d.embedded != nil, Endpoints: d.etcd.Endpoints, Separated: d.etcd.Separates()}
+	var err error
+	if e.InUse, e.File, err = d.etcd.Size(ctx); err != nil {
+		e.Error = err.Error()
+	}
+	if e.Embedded {
+		for _, p := range d.processes.List(etcdProcess) {
+			if p.Name == etcdProcess {
+				c := component(p, p.Name)
+				e.Process = &c
+			}
+		}
+	}
+	return e
+}
+
+// clusterStatus asks as a user would, so that it shows what a user sees.
+func (d *daemon) clusterStatus(ctx context.Context, c record.Cluster) admin.Cluster {
+	out := admin.Cluster{Account: c.Account, Region: c.Region, Name: c.Name, ID: c.ID, Version: c.Version}
+	described, err := d.front.eks(c.Account, c.Region).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &c.Name})
+	if err != nil {
+		out.Status = "UNKNOWN"
+		out.Issues = append(out.Issues, err.Error())
+	} else {
+		out.Status = string(described.Cluster.Status)
+		out.Version = aws.ToString(described.Cluster.Version)
+		out.Endpoint = aws.ToString(described.Cluster.Endpoint)
+		if described.Cluster.Health != nil {
+			for _, issue := range described.Cluster.Health.Issues {
+				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s", issue.Code, aws.ToString(issue.Message)))
+			}
+		}
+	}
+	prefix := c.ID + "/"
+	for _, p := range d.processes.List(prefix) {
+		m := component(p, strings.TrimPrefix(p.Name, prefix))
+		out.Memory += m.Memory
+		out.Components = append(out.Components, m)
+	}
+	return out
+}
+
+func component(p process.Status, name string) admin.Component {
+	c := admin.Component{Name: name, Deaths: p.Deaths, LastExit: p.LastExit}
+	if p.Running {
+		c.PID, c.Started, c.Memory = p.PID, p.Started, memory(p.PID)
+	}
+	return c
+}
+
+// memory is the proportional set size of a process in bytes: what it would free. It is 0 where
+// the kernel does not tell, as for a process that has just ended.
+func memory(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(text) {
+		var kib int64
+		if _, err := fmt.Sscanf(string(line), "Pss: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+func disk(dir string) (admin.Disk, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return admin.Disk{}, fmt.Errorf("file system of %s: %w", dir, err)
+	}
+	out := admin.Disk{Free: int64(s.Bavail) * s.Bsize, Total: int64(s.Blocks) * s.Bsize}
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it vanished while we looked
+		}
+		if info, err := e.Info(); err == nil {
+			out.Used += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Left is what runs of a data directory without a daemon: names of processes, sorted.
+func Left(owner string) ([]string, error) {
+	found, err := process.Find(owner)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range found {
+		if f.Leader {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

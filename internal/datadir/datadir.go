@@ -1,0 +1,131 @@
+// Package datadir is the directory in which one daemon keeps everything it has on this machine:
+// which files there are, who holds the directory, and what was chosen at the first start.
+//
+//	lock            held by the daemon (flock); its process ID is inside
+//	settings.json   what was chosen: listen address, region, account, machines, ports
+//	credentials     root access keys, one section for each account, as in ~/.aws/credentials
+//	coracle.sock    where the daemon takes commands of this program
+//	serve.log       what a daemon that "coracle up" started has to say
+//	pki/            the daemon's certificate authority and certificates
+//	etcd/           the embedded etcd: certificates, port, data
+//	bundles/        Kubernetes programs that were built on first use
+//	clusters/       certificates, configuration and logs of control planes, by cluster ID
+//
+// The directory is its user's alone (mode 0700): it holds private keys.
+package datadir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Dir is the absolute path of a data directory, without symbolic links.
+type Dir string
+
+// Default is where the data directory is unless --data-dir or CORACLE_DATA_DIR say otherwise.
+func Default() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/coracle"
+	}
+	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
+		return filepath.Join(data, "coracle")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), fmt.Sprintf("coracle-%d", os.Geteuid()))
+	}
+	return filepath.Join(home, ".local", "share", "coracle")
+}
+
+// At is the data directory at path, whether it exists or not.
+func At(path string) (Dir, error) {
+	if path == "" {
+		return "", errors.New("the data directory has an empty name: give --data-dir a path")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	// As much of the path as exists is resolved, so that one directory has one name.
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		resolved, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			return Dir(filepath.Join(resolved, rest)), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("data directory %s: %w", path, err)
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+// Create makes the directory if it is not there, and sees that it is ours alone.
+func (d Dir) Create() error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return d.explain(err)
+	}
+	info, err := os.Stat(string(d))
+	if err != nil {
+		return d.explain(err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("the data directory %s is a file: give --data-dir another path", d)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+		return fmt.Errorf("the data directory %s belongs to user %d and you are user %d: run as its owner, or give --data-dir another path", d, owner, os.Geteuid())
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(string(d), 0o700); err != nil {
+			return d.explain(err)
+		}
+	}
+	return nil
+}
+
+// explain adds what to do to the errors that have a remedy.
+func (d Dir) explain(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("data directory %s: %w: run as root, or give --data-dir a directory that you may write to", d, err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("data directory %s: %w: free some space (df -h %s), or give --data-dir a directory on another disk", d, err, filepath.Dir(string(d)))
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("data directory %s: %w: give --data-dir a directory that can be written to", d, err)
+	}
+	return fmt.Errorf("data directory %s: %w", d, err)
+}
+
+// Exists reports whether something is there.
+func (d Dir) Exists() bool {
+	_, err := os.Lstat(string(d))
+	return err == nil
+}
+
+// Join is the path of something in the directory.
+func (d Dir) Join(elements ...string) string {
+	return filepath.Join(append([]string{string(d)}, elements...)...)
+}
+
+// Paths in the directory.
+func (d Dir) LockFile() string        { return d.Join("lock") }
+func (d Dir) SettingsFile() string    { return d.Join("settings.json") }
+func (d Dir) CredentialsFile() string { return d.Join("credentials") }
+func (d Dir) Socket() string          { return d.Join("coracle.sock") }
+func (d Dir) ServeLog() string        { return d.Join("serve.log") }
+func (d Dir) PKI() string             { return d.Join("pki") }
+func (d Dir) Etcd() string            { return d.Join("etcd") }
+func (d Dir) Bundles() string         { return d.Join("bundles") }
+
+// Owner marks the processes that belong to the directory. It follows from the path alone, so
+// that they are found when every file in it is lost.
+func (d Dir) Owner() string {
+	sum := sha256.Sum256([]byte(d))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,65 @@
+package datadir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Settings are what was chosen for a data directory. They hold until a flag of "coracle serve"
+// or "coracle up" says otherwise.
+type Settings struct {
+	// Listen is the address of the AWS endpoint.
+	Listen string `json:"listen"`
+	// Region is where requests without a credential scope, and "coracle env", are.
+	Region string `json:"region"`
+	// Account is the account that the first start made.
+	Account string `json:"account"`
+	// Machines is what EC2 instances will be: "namespace" or "simulated".
+	Machines string `json:"machines"`
+	// WebhookPort is where API servers reach the daemon on 127.0.0.1. They are started with it.
+	WebhookPort int `json:"webhookPort"`
+}
+
+// ReadSettings is what was chosen, or fs.ErrNotExist when no daemon has started here yet.
+func (d Dir) ReadSettings() (Settings, error) {
+	var s Settings
+	data, err := os.ReadFile(d.SettingsFile())
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("%s: %w", d.SettingsFile(), err)
+	}
+	return s, nil
+}
+
+// WriteSettings records what was chosen.
+func (d Dir) WriteSettings(s Settings) error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return d.Write(d.SettingsFile(), append(data, '\n'), 0o600)
+}
+
+// Write replaces a file at once: a reader or a crash never sees half of it.
+func (d Dir) Write(name string, data []byte, mode fs.FileMode) error {
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
+		return os.Chmod(name, mode)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return d.explain(err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return d.explain(err)
+	}
+	return os.Rename(f.Name(), name)
+}

@@ -1,0 +1,348 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/process"
+)
+
+var checks = []struct {
+	name string
+	look func(context.Context, Host) []Finding
+}{
+	{"kernel", kernel},
+	{"user", user},
+	{"cgroups", cgroups},
+	{"limits", limits},
+	{"memory", memory},
+	{"data", data},
+	{"disk", disk},
+	{"daemon", daemon},
+	{"ports", ports},
+	{"processes", abandoned},
+	{"bundles", bundles},
+	{"go", golang},
+	{"aws", awsCLI},
+	{"kubectl", kubectl},
+}
+
+func kernel(context.Context, Host) []Finding {
+	if runtime.GOOS != "linux" {
+		return fail("run coracle on Linux, or in a Linux virtual machine", "control planes run on Linux only; this is %s", runtime.GOOS)
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return warn("", "the kernel does not tell its version: %v", err)
+	}
+	release := unix.ByteSliceToString(u.Release[:])
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err == nil && (major < 5 || major == 5 && minor < 10) {
+		return fail("upgrade to a distribution with Linux 5.10 or newer (Debian 11, Ubuntu 22.04, Amazon Linux 2023)", "Linux %s is too old: processes are followed by pidfd", release)
+	}
+	return ok("Linux %s", release)
+}
+
+func user(context.Context, Host) []Finding {
+	if os.Geteuid() != 0 {
+		return warn("sudo coracle up", "you are user %d, not root: control planes run; machines in Linux namespaces will need root", os.Geteuid())
+	}
+	return ok("root")
+}
+
+func cgroups(context.Context, Host) []Finding {
+	var s unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/cgroup", &s); err != nil {
+		return warn("mount -t cgroup2 none /sys/fs/cgroup", "no control groups at /sys/fs/cgroup (%v): machines will need them, control planes do not", err)
+	}
+	if s.Type == unix.CGROUP2_SUPER_MAGIC {
+		return ok("version 2")
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
+		return warn("mount -t cgroup2 none /sys/fs/cgroup", "control groups have no memory controller: machines will need it, control planes do not")
+	}
+	return ok("version 1")
+}
+
+func limits(context.Context, Host) []Finding {
+	var all []Finding
+	const files = 4096
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err == nil && l.Max < files {
+		all = append(all, warn("ulimit -Hn 65536", "a process may open %d files; an API server wants %d", l.Max, files)...)
+	}
+	for name, least := range map[string]int{"max_user_instances": 128, "max_user_watches": 8192} {
+		text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && n < least {
+			all = append(all, warn(fmt.Sprintf("sysctl -w fs.inotify.%s=%d", name, 8*least), "fs.inotify.%s is %d; many clusters want %d", name, n, least)...)
+		}
+	}
+	if all == nil {
+		return ok("%d open files", l.Max)
+	}
+	return all
+}
+
+func memory(context.Context, Host) []Finding {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return warn("", "the kernel does not tell how much memory there is: %v", err)
+	}
+	for line := range bytes.Lines(text) {
+		var kib uint64
+		if _, err := fmt.Sscanf(string(line), "MemAvailable: %d kB", &kib); err != nil {
+			continue
+		}
+		available := humanize.IBytes(kib << 10)
+		if kib < 768<<10 {
+			return fail("end other programs, or give the host more memory", "%s of memory are available; a first cluster takes about half a gibibyte", available)
+		}
+		return ok("%s available", available)
+	}
+	return warn("", "/proc/meminfo has no MemAvailable")
+}
+
+func data(_ context.Context, h Host) []Finding {
+	info, err := os.Stat(string(h.Dir))
+	if errors.Is(err, os.ErrNotExist) {
+		// The nearest directory that exists must take it.
+		parent := filepath.Dir(string(h.Dir))
+		for ; parent != "/"; parent = filepath.Dir(parent) {
+			if _, err := os.Stat(parent); err == nil {
+				break
+			}
+		}
+		if err := unix.Access(parent, unix.W_OK); err != nil {
+			return fail("run as root, or: coracle up --data-dir ~/coracle", "%s cannot be made: you may not write to %s", h.Dir, parent)
+		}
+		return ok("%s will be made at the first start", h.Dir)
+	}
+	if err != nil {
+		return fail("run as the owner of "+string(h.Dir), "%v", err)
+	}
+	if !info.IsDir() {
+		return fail("coracle up --data-dir ANOTHER", "%s is a file", h.Dir)
+	}
+	var s unix.Stat_t
+	if err := unix.Stat(string(h.Dir), &s); err == nil && int(s.Uid) != os.Geteuid() {
+		return fail(fmt.Sprintf("run as user %d, or: coracle up --data-dir ANOTHER", s.Uid), "%s belongs to user %d and you are user %d", h.Dir, s.Uid, os.Geteuid())
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return warn("chmod 700 "+string(h.Dir), "%s, which holds private keys, is open to other users (mode %04o)", h.Dir, info.Mode().Perm())
+	}
+	if err := unix.Access(string(h.Dir), unix.W_OK); err != nil {
+		return fail("mount -o remount,rw the file system, or: coracle up --data-dir ANOTHER", "%s cannot be written to: %v", h.Dir, err)
+	}
+	return ok("%s", h.Dir)
+}
+
+func disk(_ context.Context, h Host) []Finding {
+	dir := string(h.Dir)
+	var s unix.Statfs_t
+	for err := unix.Statfs(dir, &s); err != nil; err = unix.Statfs(dir, &s) {
+		if dir == "/" {
+			return warn("", "the size of the disk is not known: %v", err)
+		}
+		dir = filepath.Dir(dir)
+	}
+	free := s.Bavail * uint64(s.Bsize)
+	fix := "df -h " + dir + "   # free some space, or: coracle up --data-dir DIRECTORY_ON_ANOTHER_DISK"
+	switch {
+	case free < 512<<20:
+		return fail(fix, "%s free for %s: etcd stops when the disk is full", humanize.IBytes(free), h.Dir)
+	case free < 4<<30:
+		return warn(fix, "%s free for %s: building a version of Kubernetes takes up to 4 GiB of cache", humanize.IBytes(free), h.Dir)
+	}
+	return ok("%s free for %s", humanize.IBytes(free), h.Dir)
+}
+
+func daemon(ctx context.Context, h Host) []Finding {
+	pid, held, err := h.Dir.Holder()
+	if err != nil {
+		return fail("", "%v", err)
+	}
+	left, err := process.Find(h.Dir.Owner())
+	if err != nil {
+		return warn("", "%v", err)
+	}
+	if !held {
+		if len(left) > 0 {
+			return warn("coracle up   # takes them over; coracle reset ends them", "not running, while %d processes of its clusters are", len(left))
+		}
+		return ok("not running; start it with: coracle up")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := admin.NewClient(h.Dir.Socket()).Ping(ctx); err != nil {
+		return fail(fmt.Sprintf("kill %d; coracle up   # clusters keep running; its log is %s", pid, h.Dir.ServeLog()), "process %d holds the data directory but does not answer: %v", pid, err)
+	}
+	return ok("running, process %d", pid)
+}
+
+func ports(_ context.Context, h Host) []Finding {
+	if _, held, err := h.Dir.Holder(); err == nil && held {
+		return ok("%s and the others are the daemon's", h.Listen)
+	}
+	var all []Finding
+	if l, err := net.Listen("tcp", h.Listen); err != nil {
+		_, port, _ := net.SplitHostPort(h.Listen)
+		all = append(all, fail(fmt.Sprintf("coracle up --listen 127.0.0.1:OTHER   # or stop the program that this shows: ss -ltnp 'sport = :%s'", port), "%s cannot be listened on: %v", h.Listen, err)...)
+	} else {
+		l.Close()
+	}
+	left, err := process.Find(h.Dir.Owner())
+	if err != nil {
+		return append(all, warn("", "%v", err)...)
+	}
+	for _, what := range slices.Sorted(maps.Keys(h.Ports)) {
+		if what == "etcd" && slices.ContainsFunc(left, func(f process.Found) bool { return f.Name == "etcd" }) {
+			continue // it runs on without the daemon
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(h.Ports[what])))
+		if err != nil {
+			all = append(all, fail(fmt.Sprintf("stop the program that this shows: ss -ltnp 'sport = :%d'", h.Ports[what]), "port %d, which %s remembers for %s, cannot be listened on: %v", h.Ports[what], h.Dir, what, err)...)
+			continue
+		}
+		l.Close()
+	}
+	if all == nil {
+		return ok("%s is free", h.Listen)
+	}
+	return all
+}
+
+// abandoned finds processes of data directories that somebody removed by hand.
+func abandoned(context.Context, Host) []Finding {
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil || len(environments) == 0 {
+		return warn("", "processes are not visible in /proc")
+	}
+	var pids []string
+	for _, file := range environments {
+		proc := filepath.Dir(file)
+		text, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(text, []byte("CORACLE_PROCESS=")) {
+			continue // gone, somebody else's, or not ours
+		}
+		if cwd, err := os.Readlink(filepath.Join(proc, "cwd")); err == nil && strings.HasSuffix(cwd, " (deleted)") {
+			pids = append(pids, filepath.Base(proc))
+		}
+	}
+	if len(pids) > 0 {
+		return warn("kill -9 "+strings.Join(pids, " "), "%d processes belong to data directories that no longer exist", len(pids))
+	}
+	return ok("none is left over from a removed data directory")
+}
+
+func bundles(_ context.Context, h Host) []Finding {
+	path, err := bundle.New(bundle.Options{Dir: h.Bundles, DataDir: string(h.Dir)}).Find(h.Version)
+	if errors.Is(err, bundle.ErrNotBuilt) {
+		return warn("coracle bundles "+h.Version, "Kubernetes %s is not built; the first cluster builds it, which takes about four minutes and needs Go", h.Version)
+	}
+	if err != nil {
+		return fail("coracle bundles "+h.Version, "%v", err)
+	}
+	if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil {
+		return fail("rm -r "+filepath.Dir(path)+"; coracle bundles "+h.Version, "%s does not run: %v: %s", path, err, firstLine(out))
+	}
+	return ok("Kubernetes %s at %s", h.Version, path)
+}
+
+func golang(ctx context.Context, h Host) []Finding {
+	const install = "install Go from https://go.dev/dl and put it on the PATH"
+	path, err := exec.LookPath("go")
+	if err != nil {
+		return warn(install, "no go command on the PATH: versions of Kubernetes that are not built yet cannot be")
+	}
+	cmd := exec.CommandContext(ctx, path, "env", "GOVERSION", "GOTOOLCHAIN")
+	cmd.Dir = "/" // no go.mod may have a say
+	out, err := cmd.Output()
+	if err != nil {
+		return warn(install, "%s does not run: %v", path, err)
+	}
+	version, toolchain, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if older(strings.TrimPrefix(version, "go"), "1.21") {
+		return warn(install, "%s is too old to fetch the toolchain that Kubernetes wants by itself", version)
+	}
+	if toolchain == "local" && older(strings.TrimPrefix(version, "go"), "1.26") {
+		return warn("go env -w GOTOOLCHAIN=auto", "%s may not fetch the newer toolchain that Kubernetes wants (GOTOOLCHAIN=local)", version)
+	}
+	return ok("%s", version)
+}
+
+var awsVersion = regexp.MustCompile(`aws-cli/(\d+)\.(\d+)\.`)
+
+// awsCLI wants a command line that knows AWS_ENDPOINT_URL.
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
+func awsCLI(ctx context.Context, _ Host) []Finding {
+	const install = "python3 -m venv ~/.awscli && ~/.awscli/bin/pip install awscli && ln -s ~/.awscli/bin/aws /usr/local/bin/aws"
+	path, err := exec.LookPath("aws")
+	if err != nil {
+		return warn(install, "no aws command on the PATH")
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	match := awsVersion.FindStringSubmatch(string(out))
+	if err != nil || match == nil {
+		return warn(install, "%s --version says %q (%v)", path, firstLine(out), err)
+	}
+	major, _ := strconv.Atoi(match[1])
+	minor, _ := strconv.Atoi(match[2])
+	if major == 1 && minor < 29 || major == 2 && minor < 13 {
+		return warn(install, "%s is too old to know AWS_ENDPOINT_URL and would call the real AWS: 1.29 or 2.13 is needed", firstLine(out))
+	}
+	return ok("%s", match[0][:len(match[0])-1])
+}
+
+func kubectl(ctx context.Context, h Host) []Finding {
+	path, err := exec.LookPath("kubectl")
+	if err != nil {
+		fix := "coracle bundles " + h.Version + "   # then use its kubectl: DIRECTORY/v" + h.Version + "/kube kubectl"
+		if kube, err := bundle.New(bundle.Options{Dir: h.Bundles, DataDir: string(h.Dir)}).Find(h.Version); err == nil {
+			fix = "ln -s " + kube + " /usr/local/bin/kubectl"
+		}
+		return warn(fix, "no kubectl on the PATH")
+	}
+	out, err := exec.CommandContext(ctx, path, "version", "--client").CombinedOutput()
+	if err != nil {
+		return warn("install another kubectl: https://kubernetes.io/docs/tasks/tools/", "%s does not run: %v: %s", path, err, firstLine(out))
+	}
+	return ok("%s", strings.ToLower(firstLine(out)))
+}
+
+func firstLine(out []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}
+
+// older compares versions of Go by their first two numbers.
+func older(version, than string) bool {
+	var a, b [2]int
+	if _, err := fmt.Sscanf(version, "%d.%d", &a[0], &a[1]); err != nil {
+		return false
+	}
+	if _, err := fmt.Sscanf(than, "%d.%d", &b[0], &b[1]); err != nil {
+		return false
+	}
+	return slices.Compare(a[:], b[:]) < 0
+}

@@ -1,0 +1,82 @@
+// Package doctor looks at a host and says what coracle lacks there, with the command that fixes it.
+//
+// [Examine] makes every check of [checks] in order; a check looks at one thing, changes nothing,
+// and answers with findings.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+const (
+	OK   Level = "ok"
+	Warn Level = "warn" // something will not work; clusters will
+	Fail Level = "FAIL" // clusters will not work
+)
+
+// Finding is what a check has seen.
+type Finding struct {
+	Check string
+	Level Level
+	Text  string
+	Fix   string // a command, or what to do; empty when all is well
+}
+
+// Host is what is examined.
+type Host struct {
+	Dir     datadir.Dir
+	Listen  string         // where the daemon listens or would listen
+	Bundles string         // the only directory of bundles, if not empty
+	Version string         // the Kubernetes version that clusters get by default
+	Ports   map[string]int // ports that the data directory remembers, by what they are for
+}
+
+// Examine makes all checks.
+func Examine(ctx context.Context, h Host) []Finding {
+	var all []Finding
+	for _, c := range checks {
+		for _, f := range c.look(ctx, h) {
+			f.Check = c.name
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Print writes the findings for a person, and reports whether clusters will work.
+func Print(w io.Writer, findings []Finding) (healthy bool, err error) {
+	healthy = true
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(w, "%-4s  %-10s  %s\n", f.Level, f.Check, f.Text); err != nil {
+			return false, err
+		}
+		if f.Fix != "" {
+			indented := strings.ReplaceAll(f.Fix, "\n", "\n"+strings.Repeat(" ", 25))
+			if _, err := fmt.Fprintf(w, "%18sfix:   %s\n", "", indented); err != nil {
+				return false, err
+			}
+		}
+		healthy = healthy && f.Level != Fail
+	}
+	return healthy, nil
+}
+
+func ok(format string, args ...any) []Finding {
+	return []Finding{{Level: OK, Text: fmt.Sprintf(format, args...)}}
+}
+
+func warn(fix, format string, args ...any) []Finding {
+	return []Finding{{Level: Warn, Text: fmt.Sprintf(format, args...), Fix: fix}}
+}
+
+func fail(fix, format string, args ...any) []Finding {
+	return []Finding{{Level: Fail, Text: fmt.Sprintf(format, args...), Fix: fix}}
+}
