@@ -105,7 +105,7 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 		Arn:                new(c.ARN()),
 		CreatedAt:          new(c.CreatedAt),
 		Version:            new(version),
-		PlatformVersion:    new(platformVersion(version, cp)),
+		PlatformVersion:    new(platformVersion(version)),
 		RoleArn:            new(c.RoleARN),
 		Status:             status(c, cp, last),
 		ResourcesVpcConfig: vpcConfig(c, cp),
@@ -143,11 +143,8 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 	return out, nil
 }
 
-// platformVersion is what the control plane reports, or for one that does not run yet what is published of the version.
-func platformVersion(version string, cp record.ControlPlane) string {
-	if cp.Version == version && cp.PlatformVersion != "" {
-		return cp.PlatformVersion
-	}
+// platformVersion is the EKS platform version that goes with a minor version.
+func platformVersion(version string) string {
 	v, _ := kubernetes.Lookup(version)
 	return v.PlatformVersion
 }

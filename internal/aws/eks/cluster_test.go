@@ -73,7 +73,6 @@ func TestCreateCluster(t *testing.T) {
 	}
 	want.Status = types.ClusterStatusActive
 	want.Endpoint = aws.String("https://127.0.0.1:34567")
-	want.PlatformVersion = aws.String("eks.42")
 	want.ResourcesVpcConfig.ClusterSecurityGroupId = aws.String("sg-cluster")
 	want.CertificateAuthority.Data = aws.String(base64.StdEncoding.EncodeToString([]byte("PEM")))
 	want.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: aws.String("https://oidc.eks." + region + ".amazonaws.com/id/" + id)}}

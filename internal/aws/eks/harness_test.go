@@ -222,7 +222,7 @@ func (w *world) ready(name string) {
 	w.t.Helper()
 	w.observe(name, record.ControlPlane{
 		Ready: true, Endpoint: "https://127.0.0.1:34567", CertificateAuthority: []byte("PEM"), Version: w.row(name).Version,
-		PlatformVersion: "eks.42", ClusterSecurityGroupID: "sg-cluster", ObservedAt: today,
+		ClusterSecurityGroupID: "sg-cluster", ObservedAt: today,
 	})
 }
 
