@@ -1,0 +1,88 @@
+# Every habit is a target; "make" lists them.
+
+SHELL         := /bin/bash
+.SHELLFLAGS   := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS     += --no-print-directory
+
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
+STAMP       := -X github.com/coracle-eks/coracle/internal/version.stamped=$(VERSION)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@2026.2.2
+# The Kubernetes version that clusters get by default.
+DEFAULT     := $(shell sed -n 's/^const Default = "\(.*\)"/\1/p' kubernetes/versions.go)
+# The Kubernetes versions that the tests start; "make bundles" builds all.
+TESTED      := 1.35 1.36
+# Where the clients of the tests are looked for first, and put by "make setup".
+export PATH := $(CURDIR)/bin/tools:$(PATH)
+export CORACLE_BUNDLES ?= $(CURDIR)/bin/bundles
+
+##@ Use
+
+.PHONY: up
+up: build ## build, start the daemon in the background, say what to do next
+	@bin/coracle up
+
+.PHONY: down
+down: ## stop the daemon; clusters keep running
+	@bin/coracle down
+
+.PHONY: demo
+demo: up ## a guided tour: role, cluster, kubectl, upgrade
+	@bin/coracle demo
+
+.PHONY: build
+build: daemon default-bundle ## build the daemon and the default version of Kubernetes
+
+.PHONY: daemon
+daemon: ## build the daemon alone: bin/coracle
+	@echo "building bin/coracle $(VERSION)"
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMP)' -o bin/coracle ./cmd/coracle
+
+.PHONY: default-bundle
+default-bundle:
+	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(DEFAULT)
+
+.PHONY: bundles
+bundles: ## build every version of Kubernetes (about four minutes each, once)
+	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES)
+
+##@ Develop
+
+.PHONY: setup
+setup: ## install what the tests need and this machine lacks (aws, kubectl)
+	@scripts/setup
+
+.PHONY: test
+test: setup daemon tested-bundles ## set up, build and run the tests
+	go test -timeout 25m ./...
+
+.PHONY: test-all
+test-all: setup daemon bundles ## the tests again with every version of Kubernetes, the race detector and more crash points
+	CORACLE_TEST=all go test -race -timeout 120m ./...
+
+.PHONY: tested-bundles
+tested-bundles:
+	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(TESTED)
+
+.PHONY: bench
+bench: setup daemon tested-bundles ## measure what the documentation claims
+	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench
+
+.PHONY: check
+check: ## format, vet, staticcheck, and who may import whom
+	@unformatted=$$(gofmt -l cmd internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go test ./internal/rooms
+
+.PHONY: docs
+docs: ## write docs/operations.md from the code
+	@go run ./cmd/coracle operations > docs/operations.md
+
+.PHONY: clean
+clean: ## remove what was built; data directories stay ("coracle reset" removes those)
+	rm -rf bin
+
+.PHONY: help
+help:
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile

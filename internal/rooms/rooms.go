@@ -1,0 +1,105 @@
+// Package rooms says who may import whom, and its test enforces it.
+//
+// ARCHITECTURE.md tells why. The table is about the imports that a package itself makes (not
+// those of its tests): what it may not reach directly it cannot reach through a neighbour
+// either, because the neighbour is in the table as well.
+package rooms
+
+import "strings"
+
+// Module is the path of this module.
+const Module = "github.com/coracle-eks/coracle/"
+
+// Rule is what the packages of a room may import.
+type Rule struct {
+	// Room is a directory with all below it.
+	Room string
+	// Ours are the rooms of this module that it may import, beside itself.
+	Ours []string
+	// Never are packages of others, with all below them, that it must not import.
+	Never []string
+	// Why is the reason, for whoever the test stops.
+	Why string
+}
+
+// world is how a program reaches beyond the store: processes, the network's insides, Kubernetes.
+var world = []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink", "golang.org/x/sys"}
+
+// Rules is the table. The longest Room that fits a package is its room.
+var Rules = []Rule{
+	{"internal/store", nil, append([]string{"github.com/aws"}, world...),
+		"the store keeps facts and knows none of them"},
+	{"internal/record", []string{"internal/store"}, world,
+		"rows are facts, without behaviour"},
+	{"internal/reconcile", []string{"internal/store"}, []string{"os/exec", "github.com/aws"},
+		"the controller runtime knows no controller"},
+
+	{"internal/aws/wire", nil, world,
+		"wire serves protocols and knows no service"},
+	{"internal/aws/wire/modelgen", []string{"internal/aws/wire"}, []string{"k8s.io"},
+		"a generator, not part of the program"},
+	{"internal/aws", []string{"internal/aws/wire", "internal/record", "internal/store", "kubernetes"}, world,
+		"the front validates, authorises and records; it never reaches the world"},
+
+	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd",
+		"internal/pki", "internal/port", "internal/crash", "internal/aws/eks/accesspolicy", "kubernetes"}, nil,
+		"controllers talk to AWS services as clients do, through the SDK"},
+
+	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
+	{"internal/crash", nil, nil, "every room may be crashed"},
+	{"internal/etcd", []string{"internal/pki", "internal/port"}, []string{"github.com/aws", "k8s.io"}, "it runs etcd, whatever is in it"},
+	{"internal/pki", nil, []string{"github.com/aws", "k8s.io"}, "it makes certificates, whosever"},
+	{"internal/port", nil, world, "it chooses a number"},
+	{"internal/datadir", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it names files"},
+	{"internal/admin", nil, world, "the commands' wire: both of its ends are elsewhere"},
+	{"internal/backup", []string{"internal/datadir", "internal/etcd"}, world, "it packs files and a snapshot"},
+	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/process"}, []string{"github.com/aws", "k8s.io"},
+		"it looks at the host and changes nothing"},
+	{"internal/version", nil, world, "it is one string"},
+	{"internal/deps", nil, nil, "it pins modules until their users land"},
+	{"internal/rooms", nil, nil, "this table"},
+
+	{"internal/daemon", []string{"internal", "kubernetes"}, nil,
+		"the one place that knows the AWS services and the cluster controllers at once"},
+	{"cmd/coracle", []string{"internal/admin", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/version", "kubernetes"}, world,
+		"flags and wiring only"},
+
+	{"kubernetes", nil, append([]string{"k8s.io"}, world...),
+		"it lists versions; the programs themselves are modules of their own"},
+	{"test", []string{"internal", "test", "kubernetes"}, nil, "tests use what they test"},
+}
+
+// Of is the rule for a package, given by its directory; false when it is in no room.
+func Of(dir string) (rule Rule, found bool) {
+	for _, r := range Rules {
+		if within(dir, r.Room) && len(r.Room) >= len(rule.Room) {
+			rule, found = r, true
+		}
+	}
+	return rule, found
+}
+
+// Allows reports whether a package of the room may import path.
+func (r Rule) Allows(path string) bool {
+	if dir, ours := strings.CutPrefix(path, Module); ours {
+		if within(dir, r.Room) {
+			return true
+		}
+		for _, room := range r.Ours {
+			if within(dir, room) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, never := range r.Never {
+		if within(path, never) {
+			return false
+		}
+	}
+	return true
+}
+
+func within(path, room string) bool {
+	return path == room || strings.HasPrefix(path, room+"/")
+}

@@ -1,0 +1,73 @@
+package rooms
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+func TestEveryPackageStaysInItsRoom(t *testing.T) {
+	t.Parallel()
+	all, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedImports, Dir: "../.."}, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d packages were found", len(all))
+	}
+	used := map[string]bool{}
+	for _, p := range all {
+		dir := strings.TrimPrefix(p.PkgPath, Module)
+		rule, found := Of(dir)
+		if !found {
+			t.Errorf("%s is in no room: give it a line in internal/rooms, and a word in ARCHITECTURE.md", dir)
+			continue
+		}
+		used[rule.Room] = true
+		for path := range p.Imports {
+			if !rule.Allows(path) {
+				t.Errorf("%s imports %s, which %s may not: %s", dir, strings.TrimPrefix(path, Module), rule.Room, rule.Why)
+			}
+		}
+	}
+	for _, r := range Rules {
+		if !used[r.Room] {
+			t.Errorf("the table has a room %s, but no package is in it", r.Room)
+		}
+	}
+}
+
+func TestTheTableMeansWhatItSays(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dir, imports string
+		allowed      bool
+	}{
+		{"internal/aws/eks", "os/exec", false},
+		{"internal/aws/eks", "k8s.io/client-go/kubernetes", false},
+		{"internal/aws/eks", Module + "internal/cluster/controlplane", false},
+		{"internal/aws/eks", Module + "internal/daemon", false},
+		{"internal/aws/eks", Module + "internal/record", true},
+		{"internal/aws/eks", Module + "internal/aws/iam/identity", true},
+		{"internal/aws/wire/sigv4", Module + "internal/store", false},
+		{"internal/aws/wire", Module + "internal/aws/wire/model", true},
+		{"internal/store", Module + "internal/record", false},
+		{"internal/record", Module + "internal/store", true},
+		{"internal/cluster/controlplane", Module + "internal/aws/eks", false},
+		{"internal/cluster/controlplane", "k8s.io/client-go/kubernetes", true},
+		{"cmd/coracle", Module + "internal/aws/eks", false},
+		{"internal/daemon", Module + "internal/aws/eks", true},
+		{"internal/daemon", Module + "internal/cluster/controlplane", true},
+	} {
+		rule, found := Of(c.dir)
+		if !found {
+			t.Errorf("%s is in no room", c.dir)
+		} else if got := rule.Allows(c.imports); got != c.allowed {
+			t.Errorf("%s imports %s: allowed is %v, want %v", c.dir, c.imports, got, c.allowed)
+		}
+	}
+	if _, found := Of("internal/util"); found {
+		t.Error("a package nobody planned has a room")
+	}
+}
