@@ -1,0 +1,158 @@
+package authenticator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+const userAgent = "aws-iam-authenticator (coracle)"
+
+// Options are what an [Authenticator] works with.
+type Options struct {
+	Store *store.Store
+	// STS answers presigned GetCallerIdentity requests: the in-process transport of wire.Mux.
+	STS http.RoundTripper
+	// Own tells which hosts in presigned URLs are this daemon's endpoint; see [OwnHosts].
+	Own func(host string) bool
+	// RESTConfig is how to reach a cluster's API server as user eks:authenticator. An error
+	// means "not yet"; it is asked again.
+	RESTConfig func(ctx context.Context, c record.Cluster) (*rest.Config, error)
+	// Instances is a client of EC2 in the cluster's account and region. Without it
+	// {{EC2PrivateDNSName}} cannot be filled in.
+	Instances func(c record.Cluster) Instances
+	// Dir is a cluster's directory; the log is log/authenticator.log below it.
+	Dir func(clusterID string) string
+	// Log is the daemon's own log; slog.Default() unless set.
+	Log *slog.Logger
+	// Now is time.Now unless set.
+	Now func() time.Time
+}
+
+// Authenticator serves the webhooks of all clusters. [Authenticator.Run] must run beside it.
+type Authenticator struct {
+	clusters      store.Table[record.Cluster]
+	controlPlanes store.Table[record.ControlPlane]
+	issuers       store.Table[record.Issuer]
+	entries       store.Table[record.AccessEntry]
+	roles         store.Table[record.Role]
+	users         store.Table[record.User]
+
+	sts        http.RoundTripper
+	own        func(string) bool
+	restConfig func(context.Context, record.Cluster) (*rest.Config, error)
+	instances  func(record.Cluster) Instances
+	dir        func(string) string
+	log        *slog.Logger
+	now        func() time.Time
+
+	mux *http.ServeMux
+
+	mu     sync.Mutex
+	served map[string]*served // by cluster ID
+	names  map[string]string  // private DNS names of instances
+}
+
+// New returns an Authenticator.
+func New(o Options) *Authenticator {
+	a := &Authenticator{
+		clusters:      record.Clusters(o.Store),
+		controlPlanes: record.ControlPlanes(o.Store),
+		issuers:       record.Issuers(o.Store),
+		entries:       record.AccessEntries(o.Store),
+		sts:           o.STS,
+		own:           o.Own,
+		restConfig:    o.RESTConfig,
+		instances:     o.Instances,
+		dir:           o.Dir,
+		log:           o.Log,
+		now:           o.Now,
+		roles:         record.Roles(o.Store),
+		users:         record.Users(o.Store),
+		served:        map[string]*served{},
+		names:         map[string]string{},
+	}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	a.mux = http.NewServeMux()
+	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.of(a.authenticate))
+	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.of(a.authorize))
+	return a
+}
+
+// ServeHTTP answers POST /clusters/<ID>/authenticate and /clusters/<ID>/authorize. The caller
+// must have shown the client certificate of that cluster's API server, verified by the TLS
+// listener ([TLSConfig]).
+func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mux.ServeHTTP(w, r)
+}
+
+// of admits the API server of the cluster that the path names.
+func (a *Authenticator) of(serve func(http.ResponseWriter, *http.Request, record.Cluster)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.PathValue("id")
+		if !admitted(r.TLS, id) {
+			http.Error(w, "the client certificate is not that of the API server of cluster "+id, http.StatusForbidden)
+			return
+		}
+		c, err := a.cluster(r.Context(), id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			http.Error(w, "no cluster has the ID "+id, http.StatusNotFound)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			serve(w, r, c)
+		}
+	}
+}
+
+// cluster is the cluster with that ID.
+func (a *Authenticator) cluster(ctx context.Context, id string) (record.Cluster, error) {
+	issuer, err := a.issuers.Get(ctx, store.Key(id))
+	if err != nil {
+		return record.Cluster{}, err
+	}
+	row, err := a.clusters.Get(ctx, record.ClusterKey(issuer.Value.Account, issuer.Value.Region, issuer.Value.Cluster))
+	if err != nil {
+		return record.Cluster{}, err
+	}
+	if row.Value.ID != id {
+		return record.Cluster{}, store.ErrNotFound // its name belongs to a new cluster now
+	}
+	return row.Value, nil
+}
+
+// decode reads a review, or answers that there is none.
+func decode(w http.ResponseWriter, r *http.Request, review any) bool {
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(review); err != nil {
+		http.Error(w, "the request body is not a review: "+err.Error(), http.StatusBadRequest)
+		return false
+	}
+	return true
+}
+
+func answer(w http.ResponseWriter, review any) {
+	w.Header().Set("Content-Type", "application/json")
+	// A write fails only when the API server has gone; it asks again.
+	_ = json.NewEncoder(w).Encode(review)
+}
+
+func (a *Authenticator) logFile(clusterID string) string {
+	return filepath.Join(a.dir(clusterID), "log", "authenticator.log")
+}

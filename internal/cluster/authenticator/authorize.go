@@ -1,0 +1,108 @@
+package authenticator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// authorize serves the authorisation webhook of one cluster. It allows what an access policy
+// of the caller's access entry allows and has no opinion on everything else; it never denies.
+// https://kubernetes.io/docs/reference/access-authn-authz/webhook/
+func (a *Authenticator) authorize(w http.ResponseWriter, r *http.Request, c record.Cluster) {
+	var review authorizationv1.SubjectAccessReview
+	if !decode(w, r, &review) {
+		return
+	}
+	reason, err := a.allows(r.Context(), c, review.Spec)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	out := &authorizationv1.SubjectAccessReview{
+		Status: authorizationv1.SubjectAccessReviewStatus{Allowed: reason != "", Reason: reason},
+	}
+	out.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"))
+	answer(w, out)
+}
+
+// allows is why access policies allow a request, in the words of EKS's audit log; empty when
+// they do not.
+func (a *Authenticator) allows(ctx context.Context, c record.Cluster, spec authorizationv1.SubjectAccessReviewSpec) (string, error) {
+	if !usesEntries(c) {
+		return "", nil
+	}
+	entry, principalID, err := a.entryOfCaller(ctx, c, spec.Extra)
+	if errors.Is(err, errNotMapped) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, p := range entry.Policies {
+		policy, ok := accesspolicy.Lookup(p.PolicyARN)
+		if !ok || !anyRuleAllows(policy.Rules, spec) {
+			continue
+		}
+		// EKS names the bindings that stand for an association after what it associates.
+		binding := entry.PrincipalARN + "+" + p.PolicyARN
+		if p.Scope == ekstypes.AccessScopeTypeCluster {
+			return fmt.Sprintf("EKS Access Policy: allowed by ClusterRoleBinding %q of ClusterRole %q to User %q",
+				binding, p.PolicyARN, principalID), nil
+		}
+		// Requests outside of namespaces are not for namespaced associations.
+		if attributes := spec.ResourceAttributes; attributes != nil && inScope(attributes.Namespace, p.Namespaces) {
+			return fmt.Sprintf("EKS Access Policy: allowed by RoleBinding %q of ClusterRole %q to User %q",
+				binding+"/"+attributes.Namespace, p.PolicyARN, principalID), nil
+		}
+	}
+	return "", nil
+}
+
+// entryOfCaller finds the access entry of a user whom this authenticator let in. It goes by the
+// principal and never by the user name, which aws-auth may give to anyone.
+func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, extra map[string]authorizationv1.ExtraValue) (record.AccessEntry, string, error) {
+	one := func(key string) string {
+		// Exactly as authenticate wrote it. Keys that come from impersonation headers are in
+		// lower case, so that who may impersonate does not get the policies of others.
+		if v := extra[key]; len(v) == 1 {
+			return v[0]
+		}
+		return ""
+	}
+	id := Identity{ARN: one(extraARN), PrincipalID: one(extraPrincipal), SessionName: one(extraSessionName)}
+	if id.ARN == "" || id.PrincipalID == "" {
+		return record.AccessEntry{}, "", errNotMapped
+	}
+	var err error
+	id.CanonicalARN, id.kind, err = canonicalize(id.ARN)
+	if err != nil {
+		return record.AccessEntry{}, "", errNotMapped // not an identity that we made
+	}
+	id.AccountID = strings.Split(id.CanonicalARN, ":")[4]
+	entry, err := a.entryOf(ctx, c, id)
+	return entry, id.PrincipalID, err
+}
+
+// inScope reports whether a namespaced association holds in a namespace. A namespace of the
+// association may end in *.
+func inScope(namespace string, scope []string) bool {
+	if namespace == "" {
+		return false
+	}
+	for _, s := range scope {
+		prefix, wild := strings.CutSuffix(s, "*")
+		if s == namespace || wild && strings.HasPrefix(namespace, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package authenticator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	yamlv2 "go.yaml.in/yaml/v2"
+	"sigs.k8s.io/yaml"
+)
+
+// awsAuth is what the ConfigMap kube-system/aws-auth says.
+// https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html
+type awsAuth struct {
+	roles    map[string]mapping // by lower-case ARN
+	users    map[string]mapping
+	accounts map[string]bool
+}
+
+// mapping is the Kubernetes user behind an IAM principal; Username and Groups are templates.
+type mapping struct {
+	Username string
+	Groups   []string
+}
+
+// awsAuthEntry is one element of mapRoles or mapUsers. Its keys are read whatever their case.
+type awsAuthEntry struct {
+	RoleARN  string          `json:"rolearn"`
+	UserARN  string          `json:"userarn"`
+	SSO      json.RawMessage `json:"sso"`
+	Username string          `json:"username"`
+	Groups   []string        `json:"groups"`
+}
+
+// parseAWSAuth reads the ConfigMap's data as aws-iam-authenticator does: what is malformed is
+// reported in errs and left out, everything else counts. The keys of the ConfigMap itself are
+// case-sensitive. Of two entries for one ARN the later counts.
+func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
+	parsed = &awsAuth{roles: map[string]mapping{}, users: map[string]mapping{}, accounts: map[string]bool{}}
+	report := func(where string, err error) {
+		errs = append(errs, fmt.Errorf("%s: %w", where, err))
+	}
+	for _, section := range []struct {
+		key, field string
+		into       map[string]mapping
+		arn        func(awsAuthEntry) string
+	}{
+		{"mapUsers", "userarn", parsed.users, func(e awsAuthEntry) string { return e.UserARN }},
+		{"mapRoles", "rolearn", parsed.roles, func(e awsAuthEntry) string { return e.RoleARN }},
+	} {
+		entries, err := listOf(data[section.key])
+		if err != nil {
+			report(section.key, err)
+		}
+		for i, raw := range entries {
+			var e awsAuthEntry
+			err := json.Unmarshal(raw, &e)
+			arn := section.arn(e)
+			switch {
+			case err != nil:
+			case len(e.SSO) > 0 && string(e.SSO) != "null":
+				err = errors.New("sso is not supported; give the rolearn of the permission set's role without its path")
+			case arn == "":
+				err = fmt.Errorf("value for %s must be supplied", section.field)
+			}
+			if err != nil {
+				report(fmt.Sprintf("%s[%d]", section.key, i), err)
+				continue
+			}
+			section.into[strings.ToLower(arn)] = mapping{Username: e.Username, Groups: e.Groups}
+		}
+	}
+	if accounts := data["mapAccounts"]; !blank(accounts) {
+		var list []string
+		// This YAML library gives a number's digits to a string, leading zeros included.
+		if err := yamlv2.Unmarshal([]byte(accounts), &list); err != nil {
+			report("mapAccounts", err)
+		}
+		for _, account := range list {
+			parsed.accounts[account] = true
+		}
+	}
+	return parsed, errs
+}
+
+func listOf(text string) ([]json.RawMessage, error) {
+	if blank(text) {
+		return nil, nil
+	}
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal(data, &entries); err != nil {
+		return nil, fmt.Errorf("a list of mappings is expected: %w", err)
+	}
+	return entries, nil
+}
+
+// blank reports whether the value is one of those that people leave behind for an empty list.
+func blank(text string) bool {
+	switch strings.TrimSpace(text) {
+	case "", "``", `""`, "''":
+		return true
+	}
+	return false
+}
+
+// find is the mapping of an identity. An account in mapAccounts lets in everyone of it under
+// the name of their ARN, without groups.
+func (m *awsAuth) find(id Identity) (mapping, bool) {
+	key := strings.ToLower(id.CanonicalARN)
+	if found, ok := m.roles[key]; ok {
+		return found, true
+	}
+	if found, ok := m.users[key]; ok {
+		return found, true
+	}
+	if m.accounts[id.AccountID] {
+		return mapping{Username: id.CanonicalARN}, true
+	}
+	return mapping{}, false
+}

@@ -1,0 +1,212 @@
+package authenticator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// errNotMapped says that neither an access entry nor aws-auth knows an identity.
+var errNotMapped = errors.New("identity is not mapped")
+
+// resolve is the Kubernetes user of an identity, templates filled in. An access entry comes
+// before aws-auth: where both name a principal, what aws-auth says does not count.
+// https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
+func (a *Authenticator) resolve(ctx context.Context, c record.Cluster, id Identity) (mapping, error) {
+	if usesEntries(c) {
+		entry, err := a.entryOf(ctx, c, id)
+		if err == nil {
+			return a.resolveEntry(ctx, c, entry, id)
+		}
+		if !errors.Is(err, errNotMapped) {
+			return mapping{}, err
+		}
+	}
+	if usesConfigMap(c) {
+		auth, err := a.awsAuth(ctx, c.ID)
+		if err != nil {
+			return mapping{}, err
+		}
+		if found, ok := auth.find(id); ok {
+			return a.render(ctx, c, found, id)
+		}
+	}
+	return mapping{}, errNotMapped
+}
+
+func usesEntries(c record.Cluster) bool {
+	return c.AuthenticationMode == ekstypes.AuthenticationModeApi ||
+		c.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
+}
+
+func usesConfigMap(c record.Cluster) bool {
+	return c.AuthenticationMode == ekstypes.AuthenticationModeConfigMap ||
+		c.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
+}
+
+// entryOf is the access entry of an identity, or errNotMapped. EKS goes by the principal, not
+// by the text of an ARN: an entry made for a role with a path holds for the role's sessions,
+// whose ARNs have no path, and an entry does not hold for a principal that was created after it
+// under the name of an older one.
+func (a *Authenticator) entryOf(ctx context.Context, c record.Cluster, id Identity) (record.AccessEntry, error) {
+	arn, since, err := a.principal(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return record.AccessEntry{}, errNotMapped
+	}
+	if err != nil {
+		return record.AccessEntry{}, err
+	}
+	candidates := []string{arn}
+	if short := withoutPath(arn); short != arn {
+		candidates = append(candidates, short)
+	}
+	for _, arn := range candidates {
+		row, err := a.entries.Get(ctx, record.AccessEntryKey(c.Account, c.Region, c.Name, arn))
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return record.AccessEntry{}, err
+		}
+		// Entries for principals of other accounts may be made before the principals are.
+		entry := row.Value
+		stranger := id.AccountID == c.Account && since.Truncate(time.Millisecond).After(entry.CreatedAt)
+		if entry.ClusterID == c.ID && !stranger {
+			return entry, nil
+		}
+	}
+	return record.AccessEntry{}, errNotMapped
+}
+
+// principal is the IAM principal that an identity is, or is a session of: its ARN with its path
+// and when it was created. It is store.ErrNotFound when there is none any more.
+func (a *Authenticator) principal(ctx context.Context, id Identity) (arn string, since time.Time, err error) {
+	_, name, _ := strings.Cut(id.CanonicalARN, "/")
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	switch id.kind {
+	case root:
+		return id.CanonicalARN, time.Time{}, nil
+	case assumedRole:
+		row, err := a.roles.Get(ctx, record.RoleKey(id.AccountID, name))
+		if err == nil && row.Value.ID != id.PrincipalID {
+			err = store.ErrNotFound // another one of that name
+		}
+		return row.Value.ARN(), row.Value.CreatedAt, err
+	case user:
+		row, err := a.users.Get(ctx, record.UserKey(id.AccountID, name))
+		if err == nil && row.Value.ID != id.PrincipalID {
+			err = store.ErrNotFound
+		}
+		return row.Value.ARN(), row.Value.CreatedAt, err
+	}
+	return "", time.Time{}, store.ErrNotFound // a federated user
+}
+
+// nodeEntry is what an access entry of a node type gives, whatever its row says of groups.
+type nodeEntry struct {
+	username string
+	groups   []string
+}
+
+var (
+	nodeGroups  = []string{"system:bootstrappers", "system:nodes"}
+	nodeEntries = map[string]nodeEntry{
+		"EC2":            {"system:node:{{EC2PrivateDNSName}}", nodeGroups},
+		"EC2_LINUX":      {"system:node:{{EC2PrivateDNSName}}", nodeGroups},
+		"EC2_WINDOWS":    {"system:node:{{EC2PrivateDNSName}}", append(slices.Clone(nodeGroups), "eks:kube-proxy-windows")},
+		"FARGATE_LINUX":  {"system:node:{{SessionName}}", append(slices.Clone(nodeGroups), "system:node-proxier")},
+		"HYBRID_LINUX":   {"system:node:{{SessionName}}", nodeGroups},
+		"HYPERPOD_LINUX": {"system:node:{{SessionName}}", nodeGroups},
+	}
+)
+
+// reservedPrefixes may not begin the user name that a STANDARD entry gives.
+// https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
+var reservedPrefixes = []string{"system:", "eks:", "aws:", "amazon:", "iam:"}
+
+func (a *Authenticator) resolveEntry(ctx context.Context, c record.Cluster, entry record.AccessEntry, id Identity) (mapping, error) {
+	wanted := mapping{Username: entry.Username, Groups: entry.Groups}
+	node, isNode := nodeEntries[entry.Type]
+	if isNode {
+		wanted.Groups = node.groups
+		if wanted.Username == "" {
+			wanted.Username = node.username
+		}
+	} else if wanted.Username == "" {
+		wanted.Username = defaultUsername(entry.PrincipalARN)
+	}
+	got, err := a.render(ctx, c, wanted, id)
+	if err != nil {
+		return mapping{}, fmt.Errorf("access entry %s: %w", entry.PrincipalARN, err)
+	}
+	if !isNode {
+		for _, prefix := range reservedPrefixes {
+			if strings.HasPrefix(got.Username, prefix) {
+				return mapping{}, fmt.Errorf("access entry %s: invalid username %q: username must not begin with %s", entry.PrincipalARN, got.Username, prefix)
+			}
+		}
+	}
+	return got, nil
+}
+
+// defaultUsername is the user name of a STANDARD entry that was made without one.
+func defaultUsername(principalARN string) string {
+	short := withoutPath(principalARN)
+	prefix, role, ok := cutRole(short)
+	if !ok {
+		return principalARN
+	}
+	return strings.Replace(prefix, ":iam:", ":sts:", 1) + ":assumed-role/" + role + "/{{SessionName}}"
+}
+
+var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
+
+// render fills in the templates of a mapping.
+func (a *Authenticator) render(ctx context.Context, c record.Cluster, m mapping, id Identity) (mapping, error) {
+	username, err := a.renderOne(ctx, c, m.Username, id)
+	if err != nil {
+		return mapping{}, fmt.Errorf("error rendering username template %q: %w", m.Username, err)
+	}
+	groups := make([]string, 0, len(m.Groups))
+	for _, template := range m.Groups {
+		group, err := a.renderOne(ctx, c, template, id)
+		if err != nil {
+			return mapping{}, fmt.Errorf("error rendering group template %q: %w", template, err)
+		}
+		groups = append(groups, group)
+	}
+	return mapping{Username: username, Groups: groups}, nil
+}
+
+func (a *Authenticator) renderOne(ctx context.Context, c record.Cluster, template string, id Identity) (string, error) {
+	if !strings.Contains(template, "{{") {
+		return template, nil
+	}
+	replace := []string{
+		"{{AccountID}}", id.AccountID,
+		"{{SessionName}}", strings.ReplaceAll(id.SessionName, "@", "-"),
+		"{{SessionNameRaw}}", id.SessionName,
+		"{{AccessKeyID}}", id.AccessKeyID,
+	}
+	if strings.Contains(template, "{{EC2PrivateDNSName}}") {
+		// The session of an instance's role is named after the instance.
+		if !instanceID.MatchString(id.SessionName) {
+			return "", fmt.Errorf("SessionName %q did not contain an instance id", id.SessionName)
+		}
+		name, err := a.privateDNSName(ctx, c, id.SessionName)
+		if err != nil {
+			return "", err
+		}
+		replace = append(replace, "{{EC2PrivateDNSName}}", name)
+	}
+	return strings.NewReplacer(replace...).Replace(template), nil
+}

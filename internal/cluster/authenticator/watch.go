@@ -1,0 +1,254 @@
+package authenticator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// firstLook is how long an authentication waits for the first look at aws-auth after a start
+// of the daemon.
+const firstLook = 3 * time.Second
+
+// retry bounds the wait between attempts to reach an API server. It is short, so that a change
+// of aws-auth counts within two seconds even right after an API server came back.
+var retry = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 500 * time.Millisecond, Steps: math.MaxInt32}
+
+// served is what is kept in memory of a cluster.
+type served struct {
+	log *logFile
+
+	mu      sync.Mutex
+	awsAuth *awsAuth      // the last known content
+	looked  chan struct{} // closed once awsAuth is known
+}
+
+// state is what is kept of a cluster, made at its first use.
+func (a *Authenticator) state(clusterID string) *served {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s, ok := a.served[clusterID]
+	if !ok {
+		s = &served{log: newLogFile(a.logFile(clusterID), a.log), looked: make(chan struct{})}
+		a.served[clusterID] = s
+	}
+	return s
+}
+
+// forget drops what is kept of a cluster that is gone.
+func (a *Authenticator) forget(clusterID string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s, ok := a.served[clusterID]; ok {
+		s.log.Close()
+		delete(a.served, clusterID)
+	}
+}
+
+// awsAuth is the content of a cluster's aws-auth as it was last seen.
+func (a *Authenticator) awsAuth(ctx context.Context, clusterID string) (*awsAuth, error) {
+	s := a.state(clusterID)
+	timer := time.NewTimer(firstLook)
+	defer timer.Stop()
+	select {
+	case <-s.looked:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, errors.New("the ConfigMap kube-system/aws-auth could not be read yet")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.awsAuth, nil
+}
+
+// set takes over new data of aws-auth, nil for none, and reports what is malformed in it.
+func (s *served) set(data map[string]string) {
+	parsed, errs := parseAWSAuth(data)
+	for _, err := range errs {
+		s.log.logger.WithTime(time.Now().UTC()).WithError(err).Warn("error parsing aws-auth; the entry is skipped")
+	}
+	s.mu.Lock()
+	first := s.awsAuth == nil
+	s.awsAuth = parsed
+	s.mu.Unlock()
+	if first {
+		close(s.looked)
+	}
+}
+
+// watching is a watcher of one cluster's aws-auth.
+type watching struct {
+	clusterID, endpoint string
+	stop                context.CancelFunc
+	done                chan struct{}
+}
+
+// Run watches aws-auth of every cluster that has a control plane until ctx ends.
+func (a *Authenticator) Run(ctx context.Context) error {
+	running := map[string]watching{} // by cluster key
+	end := func(key string) {
+		if w, ok := running[key]; ok {
+			w.stop()
+			<-w.done
+			delete(running, key)
+		}
+	}
+	defer func() {
+		for key, w := range running {
+			end(key)
+			a.forget(w.clusterID)
+		}
+	}()
+	a.controlPlanes.Notify(ctx, "", func(key string) {
+		was, ran := running[key]
+		row, err := a.controlPlanes.Get(ctx, key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			a.log.Error("cannot watch aws-auth", "cluster", key, "error", err)
+			return
+		}
+		id, endpoint := row.Value.ClusterID, row.Value.Endpoint
+		if ran && id == was.clusterID && endpoint == was.endpoint {
+			return
+		}
+		end(key)
+		if ran && id != was.clusterID {
+			a.forget(was.clusterID)
+		}
+		if id == "" || endpoint == "" {
+			return
+		}
+		w := watching{clusterID: id, endpoint: endpoint, done: make(chan struct{})}
+		var within context.Context
+		within, w.stop = context.WithCancel(ctx)
+		running[key] = w
+		go func() {
+			defer close(w.done)
+			a.watchAWSAuth(within, key, id)
+		}()
+	})
+	return ctx.Err()
+}
+
+// watchAWSAuth keeps what is known of a cluster's aws-auth up to date until ctx ends.
+func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string) {
+	s := a.state(clusterID)
+	maps := a.configMaps(ctx, key, clusterID)
+	if maps == nil {
+		return
+	}
+	var down bool // only the reflector's one goroutine asks
+	tell := func(err error) {
+		log := s.log.logger.WithTime(time.Now().UTC())
+		switch {
+		case err != nil && !down && ctx.Err() == nil:
+			log.WithError(err).Error("Unable to re-establish watch of aws-auth; its last known content stays in force")
+		case err == nil && down:
+			log.Info("watching aws-auth again")
+		}
+		down = err != nil
+	}
+	only := fields.OneTermEqualSelector(metav1.ObjectNameField, awsAuthName).String()
+	source := plainListWatch{&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = only
+			list, err := maps.List(ctx, o)
+			tell(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
+			o.FieldSelector = only
+			w, err := maps.Watch(ctx, o)
+			tell(err)
+			return w, err
+		},
+	}}
+	backoff := retry
+	reflector := cache.NewReflectorWithOptions(source, &corev1.ConfigMap{}, sink{s}, cache.ReflectorOptions{
+		Name: "aws-auth of " + clusterID, Backoff: &backoff,
+	})
+	// The reflector would log every attempt; tell says it once.
+	reflector.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+}
+
+// plainListWatch keeps the reflector from asking for a streamed list first, which a server may
+// refuse and which gains nothing for one object.
+type plainListWatch struct{ *cache.ListWatch }
+
+func (plainListWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+const awsAuthName = "aws-auth"
+
+// configMaps is a client for the ConfigMaps of kube-system, once there is a way to reach the
+// API server; nil when ctx ended or the cluster is gone.
+func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) typedcorev1.ConfigMapInterface {
+	backoff := retry
+	for attempt := 0; ; attempt++ {
+		client, err := a.client(ctx, key, clusterID)
+		if err == nil {
+			return client.ConfigMaps(metav1.NamespaceSystem)
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if attempt == 10 {
+			a.log.Warn("no way to reach the API server to watch aws-auth; trying on", "cluster", key, "error", err)
+		}
+		wake := time.NewTimer(backoff.Step())
+		select {
+		case <-wake.C:
+		case <-ctx.Done():
+			wake.Stop()
+			return nil
+		}
+	}
+}
+
+func (a *Authenticator) client(ctx context.Context, key, clusterID string) (*typedcorev1.CoreV1Client, error) {
+	row, err := a.clusters.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if row.Value.ID != clusterID {
+		return nil, fmt.Errorf("cluster %s has another ID: %w", key, store.ErrNotFound)
+	}
+	config, err := a.restConfig(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = userAgent
+	return typedcorev1.NewForConfig(config)
+}
+
+// sink is the reflector's store of at most one object.
+type sink struct{ *served }
+
+func (s sink) Add(obj any) error    { return s.Update(obj) }
+func (s sink) Delete(any) error     { s.set(nil); return nil }
+func (s sink) Resync() error        { return nil }
+func (s sink) Update(obj any) error { s.set(obj.(*corev1.ConfigMap).Data); return nil }
+
+func (s sink) Replace(list []any, _ string) error {
+	if len(list) == 0 {
+		return s.Delete(nil)
+	}
+	return s.Update(list[0])
+}
