@@ -42,13 +42,25 @@ func Root() string {
 }
 
 var build = sync.OnceValues(func() (string, error) {
-	out := filepath.Join(Root(), "bin", "coracle")
-	cmd := exec.Command("go", "build", "-o", out, "./cmd/coracle")
+	// The test binaries of several packages run at once and one of them builds.
+	bin := filepath.Join(Root(), "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(bin, ".daemon.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("make", "daemon")
 	cmd.Dir = Root()
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build bin/coracle: %w\n%s", err, text)
+		return "", fmt.Errorf("make daemon: %w\n%s", err, text)
 	}
-	return out, nil
+	return filepath.Join(bin, "coracle"), nil
 })
 
 // Binary is the path of bin/coracle, up to date.
