@@ -186,14 +186,13 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		service, err = m.answer(&c, buffer, r, header, &status)
 	}
 	if err != nil {
-		if canceled(hr.Context(), err) {
-			m.options.Logger.DebugContext(hr.Context(), "the client gave up", "request", r.id, "operation", c.operation)
-		}
 		if service == nil {
 			service = protocolOf(r)
 		}
 		f := m.failureOf(service, r, c.caller, err)
-		if f.cause != nil {
+		if canceled(hr.Context(), err) {
+			m.options.Logger.DebugContext(hr.Context(), "the client gave up", "request", r.id, "operation", c.operation)
+		} else if f.cause != nil {
 			m.options.Logger.ErrorContext(hr.Context(), "request failed", "request", r.id, "service", service.Name, "operation", c.operation, "error", f.cause)
 		}
 		status = f.status
@@ -245,7 +244,7 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 	}
 
 	c.service, c.operation = service, op.name
-	c.requestID, c.userAgent, c.time, c.secure = r.id, r.UserAgent(), now, r.TLS != nil
+	c.requestID, c.userAgent, c.time, c.secure = r.id, r.UserAgent(), now, r.TLS != nil || r.URL.Scheme == "https"
 	c.authorize = m.options.Authorizer
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		c.sourceIP = host

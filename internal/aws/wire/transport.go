@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 )
@@ -32,7 +33,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.status = http.StatusOK
 	}
 	return &http.Response{
-		Status:        http.StatusText(w.status),
+		Status:        fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)),
 		StatusCode:    w.status,
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,

@@ -30,6 +30,8 @@ import (
 
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/traits"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire/model/pattern"
 )
 
 //go:generate go run ../modelgen .
@@ -214,10 +216,13 @@ func (s *Service) Constraints(goType string) map[string]Constraint {
 		name, rest, _ := strings.Cut(line, " ")
 		c := Constraint{}
 		name, c.Required = strings.CutSuffix(name, "!")
-		if rest, pattern, ok := strings.Cut(rest, " pat="); ok || c.Required || strings.Contains(rest, "=") {
+		if rest, source, ok := strings.Cut(rest, " pat="); ok || c.Required || strings.Contains(rest, "=") {
 			if ok {
-				c.Source = pattern
-				c.Pattern = regexp.MustCompile(`^(?:` + pattern + `)$`)
+				c.Source = source
+				var err error
+				if c.Pattern, err = pattern.Compile(c.Source); err != nil {
+					panic(fmt.Sprintf("model: %s: %q: %v", s.name, line, err))
+				}
 			}
 			for _, f := range strings.Fields(rest) {
 				kind, bounds, _ := strings.Cut(f, "=")

@@ -3,8 +3,9 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire/model/pattern"
 )
 
 // v1Model is an api-2.json of aws-sdk-go v1.
@@ -101,12 +102,12 @@ func (m *v1Model) addTo(s *source) {
 func (s *v1Shape) limits() string {
 	switch s.Type {
 	case "string":
-		pattern := s.Pattern
-		// Java writes some classes that Go does not know; a pattern that Go cannot read is left to the service.
-		if _, err := regexp.Compile(pattern); err != nil || strings.Contains(pattern, "\n") {
-			pattern = ""
+		source := s.Pattern
+		// A pattern that Go cannot read is left to the service.
+		if _, err := pattern.Compile(source); err != nil || strings.Contains(source, "\n") {
+			source = ""
 		}
-		return limits(s.Min, s.Max, false, pattern)
+		return limits(s.Min, s.Max, false, source)
 	case "integer", "long", "float", "double":
 		return limits(s.Min, s.Max, true, "")
 	case "list", "map", "blob":
