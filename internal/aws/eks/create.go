@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -78,7 +77,7 @@ func (s *Service) describeCreated(ctx context.Context, c record.Cluster) (*eks.C
 	return &eks.CreateClusterOutput{Cluster: out}, nil
 }
 
-// newCluster is the cluster that a request asks for, checked.
+// newCluster is the cluster that a request asks for, checked. (wire has checked the form of its name.)
 func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (record.Cluster, error) {
 	var (
 		at     = placeOf(ctx)
@@ -86,9 +85,6 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 		name   = aws.ToString(in.Name)
 		none   record.Cluster
 	)
-	if err := checkClusterName(name); err != nil {
-		return none, err
-	}
 	if in.OutpostConfig != nil {
 		return none, invalidParameter(name, "Local clusters on AWS Outposts are not implemented by Coracle: leave outpostConfig out")
 	}
@@ -156,20 +152,6 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 		return none, err
 	}
 	return c, nil
-}
-
-var clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]*$`)
-
-const longestName = 100 // characters of a cluster's name
-
-func checkClusterName(name string) error {
-	switch {
-	case len(name) > longestName:
-		return invalidParameter(name, "clusterName can't be longer than %d characters, but %s has %d", longestName, name, len(name))
-	case !clusterName.MatchString(name):
-		return invalidParameter(name, "The name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: letters, digits, hyphens and underscores.")
-	}
-	return nil
 }
 
 func wantedVersion(name string, asked *string) (string, error) {
