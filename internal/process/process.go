@@ -422,7 +422,7 @@ func (c *child) start() error {
 	r.started = c.s.o.Clock.Now()
 	if c.spec.OOMScoreAdj != 0 {
 		if err := setOOMScoreAdj(r.pid, c.spec.OOMScoreAdj); err != nil {
-			c.s.o.Log.Warn("could not set the OOM score; going on with the inherited one", "process", c.name, "error", err)
+			c.s.o.Log.Debug("could not set the OOM score; going on with the inherited one", "process", c.name, "error", err)
 		}
 	}
 	c.take(r)

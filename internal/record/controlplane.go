@@ -31,6 +31,10 @@ type ControlPlane struct {
 	FullVersion     string
 	PlatformVersion string
 
+	// Bootstrapped identifies the objects that EKS puts into a cluster, as they were last applied:
+	// at its creation and after an upgrade. As on AWS, what users do to them later is left alone.
+	Bootstrapped string
+
 	// ClusterSecurityGroupID is eks-cluster-sg-<name>-<n>; NetworkInterfaceIDs are the
 	// cluster's ENIs in its subnets.
 	ClusterSecurityGroupID string

@@ -1,0 +1,174 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// poll is how often what has no other way to tell is asked.
+const poll = 20 * time.Millisecond
+
+// Config is how the given user of the groups, one of EKS's own such as eks:node-manager, reaches the cluster's
+// API server. Its certificate is valid for a year from now. It is for the managed service's
+// other controllers, which are clients like any other.
+func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error) {
+	seen, err := c.planes.Get(ctx, cluster.Key())
+	if err != nil {
+		return nil, err
+	}
+	if seen.Value.Endpoint == "" {
+		return nil, fmt.Errorf("cluster %s has no endpoint yet", cluster.Name)
+	}
+	secrets, err := c.secrets.Get(ctx, cluster.Key())
+	if err != nil {
+		return nil, err
+	}
+	k, err := parseSecrets(secrets.Value)
+	if err != nil {
+		return nil, err
+	}
+	return c.config(k, seen.Value.Endpoint, user, groups...)
+}
+
+func (c *Controller) config(k keys, endpoint, user string, groups ...string) (*rest.Config, error) {
+	certPEM, keyPEM, err := k.ca.sign(leaf{user: user, groups: groups}, c.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            endpoint,
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.pem, CertData: certPEM, KeyData: keyPEM},
+		QPS:             -1, // API priority and fairness decides, not the client
+	}, nil
+}
+
+// bootstrapClient is eks:cluster-bootstrap, with the powers of system:masters.
+func (c *Controller) bootstrapClient(p plane) (*rest.Config, *http.Client, error) {
+	config, err := c.config(p.keys, p.endpoint(), userBootstrap, "system:masters")
+	if err != nil {
+		return nil, nil, err
+	}
+	// EKS uses kubectl of the cluster's version.
+	config.UserAgent = "kubectl/v" + p.minor + ".0 (linux/amd64) kubernetes"
+	client, err := rest.HTTPClientFor(config)
+	return config, client, err
+}
+
+// dialing is a copy of config whose connections are made by dial, and shared with no one.
+func dialing(config *rest.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*http.Client, error) {
+	own := rest.CopyConfig(config)
+	own.Dial = dial
+	return rest.HTTPClientFor(own)
+}
+
+// get asks for a path and fails unless the answer is 200.
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return body, fmt.Errorf("%s answers %s: %s", request.URL.Path, response.Status, firstLine(body))
+	}
+	return body, nil
+}
+
+func firstLine(b []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	return line
+}
+
+// await calls ask until it succeeds. It gives up at the timeout, or before when the process
+// whose name is given keeps dying.
+func (c *Controller) await(ctx context.Context, name string, timeout time.Duration, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
+	defer cancel()
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		if died := c.diedOften(name); died != nil {
+			return died
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errTimeout) {
+				return fmt.Errorf("%s is not healthy after %v: %w", componentOf(name), timeout, err)
+			}
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+var errTimeout = errors.New("took too long")
+
+// tooOften is how many deaths in a row make a component count as broken.
+const tooOften = 4
+
+// diedOften is an error if the process keeps dying, with the last words of its log.
+func (c *Controller) diedOften(name string) error {
+	for _, s := range c.o.Host.List(name) {
+		if s.Name == name && s.Deaths >= tooOften {
+			return c.broken(s)
+		}
+	}
+	return nil
+}
+
+func (c *Controller) broken(s process.Status) error {
+	component := componentOf(s.Name)
+	log := c.dir(clusterOf(s.Name), "log", component+".log")
+	return fmt.Errorf("%s has died %d times in a row (%s); the last line of %s: %s", component, s.Deaths, s.LastExit, log, lastError(log))
+}
+
+// lastError is the last line of a log that says more than that the program ended.
+func lastError(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	const end = 16 << 10
+	if info, err := f.Stat(); err == nil && info.Size() > end {
+		if _, err := f.Seek(-end, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		l := strings.TrimSpace(lines[i])
+		if strings.HasPrefix(l, "E") || strings.HasPrefix(l, "F") || strings.HasPrefix(l, "Error") || strings.HasPrefix(l, "panic") {
+			return l
+		}
+	}
+	return strings.TrimSpace(lines[len(lines)-1])
+}

@@ -1,0 +1,178 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// create makes a recorded cluster a working one.
+func (c *Controller) create(ctx context.Context, cluster record.Cluster, minor string) error {
+	began := c.clock.Now()
+
+	// What needs no API server: keys, the place in etcd, the place in the VPC, the program, a
+	// port, certificates.
+	p, err := c.prepare(ctx, cluster, minor)
+	var unbuilt *unbuiltError
+	if errors.As(err, &unbuilt) {
+		// Waiting will not help.
+		return c.observe(ctx, cluster, func(o *record.ControlPlane) { o.Failed = unbuilt.Error() })
+	}
+	if err != nil {
+		return err
+	}
+	crashPrepared.Here()
+
+	components, err := c.specify(p)
+	if err != nil {
+		return err
+	}
+	if err := c.runAPIServer(ctx, p, components.apiServer, c.o.StartTimeout); err != nil {
+		return err
+	}
+	crashAPIServerReady.Here()
+
+	// The controllers start while EKS's objects are created.
+	group, working := errgroup.WithContext(ctx)
+	for _, spec := range components.others {
+		group.Go(func() error {
+			_, err := c.o.Host.Ensure(working, spec)
+			return err
+		})
+	}
+	group.Go(func() error { return c.bootstrap(working, p) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+
+	// The first that users and tools look for comes from the controller manager.
+	if err := c.awaitDefaultServiceAccount(ctx, p, c.name(cluster.ID, kubeControllerManager)); err != nil {
+		return err
+	}
+	version, err := c.serverVersion(ctx, p)
+	if err != nil {
+		return err
+	}
+	crashBeforeReady.Here()
+	err = c.observe(ctx, cluster, func(o *record.ControlPlane) {
+		o.Ready = true
+		o.Version, o.FullVersion = minor, version
+	})
+	if err != nil {
+		return err
+	}
+	crashReady.Here()
+	c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version, "endpoint", p.endpoint(), "took", c.clock.Since(began))
+	return c.maintain(ctx, cluster, minor)
+}
+
+// prepare takes the steps that every control plane stands on, and records where it is to be found.
+func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor string) (plane, error) {
+	p := plane{cluster: cluster, minor: minor}
+	group, working := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		p.keys, err = c.keys(working, cluster)
+		return err
+	})
+	group.Go(func() error { return c.admit(working, cluster) })
+	group.Go(func() (err error) {
+		p.network, err = c.attach(working, cluster)
+		return err
+	})
+	group.Go(func() (err error) {
+		p.program, err = c.bundle(working, cluster, minor)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return p, err
+	}
+	var err error
+	if p.port, err = c.port(ctx, p); err != nil {
+		return p, err
+	}
+	return p, c.issue(p)
+}
+
+// unbuiltError says that there is no bundle of the version and that none can be built.
+type unbuiltError struct{ err error }
+
+func (e *unbuiltError) Error() string { return e.err.Error() }
+func (e *unbuiltError) Unwrap() error { return e.err }
+
+func (c *Controller) bundle(ctx context.Context, cluster record.Cluster, minor string) (string, error) {
+	path, err := c.o.Bundles.Ensure(ctx, minor, func(p bundle.Progress) {
+		c.log.Info("building the Kubernetes programs that the cluster needs", "cluster", cluster.Name, "progress", p)
+	})
+	if err != nil && ctx.Err() == nil {
+		return "", &unbuiltError{fmt.Errorf("the Kubernetes %s programs cannot be had: %w", minor, err)}
+	}
+	return path, err
+}
+
+// port is where the cluster's API server listens. It is recorded with the endpoint and stays the
+// same, unless another program took it while the API server was down.
+func (c *Controller) port(ctx context.Context, p plane) (int, error) {
+	c.ports.Lock()
+	defer c.ports.Unlock()
+	planes, err := c.planes.List(ctx, "")
+	if err != nil {
+		return 0, err
+	}
+	var own int
+	var taken []int
+	for _, row := range planes {
+		n, err := portOf(row.Value.Endpoint)
+		if err != nil {
+			return 0, err
+		}
+		if row.Key == p.cluster.Key() {
+			own = n
+		} else if n != 0 {
+			taken = append(taken, n)
+		}
+	}
+	if own != 0 && (len(c.running(p)) > 0 || free(own)) {
+		return own, nil
+	}
+	chosen, err := port.Free(taken...)
+	if err != nil {
+		return 0, fmt.Errorf("choose the API server's port: %w", err)
+	}
+	if own != 0 {
+		c.log.Warn("another program has taken the API server's port; the endpoint changes", "cluster", p.cluster.Name, "old", own, "new", chosen)
+	}
+	return chosen, c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
+		o.Endpoint = "https://127.0.0.1:" + strconv.Itoa(chosen)
+		o.CertificateAuthority = p.keys.ca.pem
+		o.ClusterSecurityGroupID = p.network.securityGroup
+		o.NetworkInterfaceIDs = p.network.interfaceIDs()
+	})
+}
+
+func portOf(endpoint string) (int, error) {
+	if endpoint == "" {
+		return 0, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return 0, fmt.Errorf("recorded endpoint: %w", err)
+	}
+	return strconv.Atoi(u.Port())
+}
+
+func free(n int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}

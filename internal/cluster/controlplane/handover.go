@@ -1,0 +1,312 @@
+package controlplane
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/process"
+)
+
+// An API server is replaced without an outage. The new one listens on the port of the old one
+// (SO_REUSEPORT), and a filter in the kernel sends it no connection but ours until it is ready;
+// then it is sent all new ones, and the old one finishes what it has and ends. As long as both
+// run they are two API servers of one highly available cluster, which Kubernetes supports for
+// neighbouring minor versions.
+//
+// Where the kernel does not let us install the filter, new connections are spread over both
+// while the new one starts, and some of them are refused for about a second.
+
+// runAPIServer makes spec the cluster's only API server. It returns once that is ready and any
+// other is gone; when it does not get ready within timeout, the other still serves.
+func (c *Controller) runAPIServer(ctx context.Context, p plane, spec process.Spec, timeout time.Duration) error {
+	list := c.o.Host.List(apiServers(p.cluster.ID))
+	others := slices.DeleteFunc(slices.Clone(list), func(s process.Status) bool { return s.Name == spec.Name })
+	was, err := c.o.Host.Ensure(ctx, c.steered(p, spec, others))
+	if err != nil {
+		return err
+	}
+	if len(others) == 0 {
+		if c.clock.Since(was.Started) > settled && was.Running {
+			return nil // it has run for long: nothing to wait for
+		}
+		crashAPIServerStarted.Here()
+		config, client, err := c.bootstrapClient(p)
+		if err != nil {
+			return err
+		}
+		defer client.CloseIdleConnections()
+		return c.await(ctx, spec.Name, timeout, func(ctx context.Context) error {
+			_, err := get(ctx, client, config.Host+"/readyz")
+			return err
+		})
+	}
+
+	crashHandoverStarted.Here()
+	config, _, err := c.bootstrapClient(p)
+	if err != nil {
+		return err
+	}
+	err = c.await(ctx, spec.Name, timeout, func(ctx context.Context) error {
+		return c.probe(ctx, config, p, spec.Name)
+	})
+	if err != nil {
+		return err
+	}
+	crashHandoverReady.Here()
+	c.steer(p, spec.Name)
+	for _, old := range others {
+		c.log.Info("new API server is ready; stopping the old one", "cluster", p.cluster.Name, "new", spec.Name, "old", old.Name)
+		if err := c.o.Host.Stop(ctx, old.Name); err != nil {
+			return err
+		}
+	}
+	c.unsteer(p)
+	crashHandoverDone.Here()
+	return nil
+}
+
+// settled is how long an API server must have run for it to be taken as ready without asking.
+const settled = time.Minute
+
+// steered keeps new connections with the API servers that run, if any, before another is started.
+func (c *Controller) steered(p plane, spec process.Spec, others []process.Status) process.Spec {
+	running := slices.ContainsFunc(others, func(s process.Status) bool { return s.Running })
+	itself := slices.ContainsFunc(c.o.Host.List(spec.Name), func(s process.Status) bool { return s.Running })
+	if running && !itself {
+		if err := filterConnections(others, p.port, 0, len(others)); err != nil {
+			c.log.Info("new connections will be spread over the old and the new API server", "cluster", p.cluster.Name, "because", err)
+		}
+	}
+	return spec
+}
+
+// steer sends all new connections to the API server of that name.
+func (c *Controller) steer(p plane, name string) {
+	all := c.running(p)
+	index := slices.IndexFunc(all, func(s process.Status) bool { return s.Name == name })
+	if err := filterConnections(all, p.port, index, index); err != nil {
+		c.log.Info("the old API server may be sent connections until it is gone", "cluster", p.cluster.Name, "because", err)
+	}
+}
+
+func (c *Controller) unsteer(p plane) {
+	socket, err := listener(c.running(p), p.port)
+	if err != nil {
+		c.log.Info("could not remove the connection filter of the API server; with one socket left it has no effect", "cluster", p.cluster.Name, "because", err)
+		return
+	}
+	defer unix.Close(socket)
+	const detach = 68 // SO_DETACH_REUSEPORT_BPF
+	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, detach, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		c.log.Info("could not remove the connection filter of the API server; with one socket left it has no effect", "cluster", p.cluster.Name, "because", err)
+	}
+}
+
+// running are the cluster's API servers in the order in which they began to listen, which is
+// the order in which the kernel numbers their sockets.
+func (c *Controller) running(p plane) []process.Status {
+	all := slices.DeleteFunc(c.o.Host.List(apiServers(p.cluster.ID)), func(s process.Status) bool { return !s.Running })
+	slices.SortFunc(all, func(a, b process.Status) int { return a.Started.Compare(b.Started) })
+	return all
+}
+
+// filterConnections makes the kernel give every new connection to the API server with the
+// number everyone, but those from our probe's address to the one with the number probe.
+func filterConnections(servers []process.Status, port, everyone, probe int) error {
+	socket, err := listener(servers, port)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	source := loopback(port, probeHost)
+	const networkHeader, sourceAddress = -0x100000, 12 // SKF_NET_OFF, offset in the IPv4 header
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: uint32(0xFFFFFFFF + networkHeader + sourceAddress + 1)},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(source[0])<<24 | uint32(source[1])<<16 | uint32(source[2])<<8 | uint32(source[3]), Jt: 0, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: uint32(probe)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: uint32(everyone)},
+	}
+	f := unix.SockFprog{Len: uint16(len(program)), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
+	if err := unix.SetsockoptSockFprog(socket, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &f); err != nil {
+		return fmt.Errorf("SO_ATTACH_REUSEPORT_CBPF: %w", err)
+	}
+	return nil
+}
+
+// probeHost is the last byte of the address that we probe a starting API server from.
+const probeHost = 2
+
+// probe asks the very API server of that name whether it is ready.
+func (c *Controller) probe(ctx context.Context, config *rest.Config, p plane, name string) error {
+	i := slices.IndexFunc(c.o.Host.List(name), func(s process.Status) bool { return s.Name == name && s.Running })
+	if i < 0 {
+		return fmt.Errorf("%s does not run", name)
+	}
+	pid := c.o.Host.List(name)[i].PID
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return err
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: loopback(p.port, probeHost)}}
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			raw, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			own := tlsConfig.Clone()
+			own.ServerName = "127.0.0.1"
+			conn := tls.Client(raw, own)
+			if err := conn.HandshakeContext(ctx); err != nil {
+				return nil, errors.Join(err, raw.Close())
+			}
+			// The handshake is over, so the connection has been accepted by one of them.
+			if err := servedBy(raw, pid); err != nil {
+				return nil, errors.Join(err, raw.Close())
+			}
+			return conn, nil
+		},
+	}}
+	_, err = get(ctx, client, config.Host+"/readyz")
+	return err
+}
+
+// servedBy is an error unless the other end of a connection on this machine is held by the process.
+func servedBy(conn net.Conn, pid int) error {
+	here, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		return err
+	}
+	there, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return err
+	}
+	sockets, err := tcpSockets()
+	if err != nil {
+		return err
+	}
+	for _, s := range sockets {
+		if s.local == there && s.remote == here {
+			if _, err := socketOf(pid, s.inode); err != nil {
+				return fmt.Errorf("another API server took the connection: %w", err)
+			}
+			return nil
+		}
+	}
+	return errors.New("the connection is not in /proc/net/tcp")
+}
+
+// listener is a duplicate of the listening socket of one of the servers.
+func listener(servers []process.Status, port int) (int, error) {
+	sockets, err := tcpSockets()
+	if err != nil {
+		return 0, err
+	}
+	failure := errors.New("no API server listens")
+	for _, server := range servers {
+		for _, s := range sockets {
+			if !s.listens || int(s.local.Port()) != port {
+				continue
+			}
+			fd, err := socketOf(server.PID, s.inode)
+			if err != nil {
+				continue
+			}
+			pidfd, err := unix.PidfdOpen(server.PID, 0)
+			if err != nil {
+				failure = err
+				continue
+			}
+			socket, err := unix.PidfdGetfd(pidfd, fd, 0)
+			unix.Close(pidfd)
+			if err == nil {
+				return socket, nil
+			}
+			failure = fmt.Errorf("pidfd_getfd: %w", err)
+		}
+	}
+	return 0, failure
+}
+
+// socketOf is the file descriptor that the process has for a socket.
+func socketOf(pid int, inode uint64) (int, error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	want := fmt.Sprintf("socket:[%d]", inode)
+	for _, e := range entries {
+		if target, err := os.Readlink(dir + "/" + e.Name()); err == nil && target == want {
+			return strconv.Atoi(e.Name())
+		}
+	}
+	return 0, fmt.Errorf("process %d does not hold %s", pid, want)
+}
+
+type tcpSocket struct {
+	local, remote netip.AddrPort
+	listens       bool
+	inode         uint64
+}
+
+// tcpSockets are the IPv4 sockets of this network namespace (proc_net_tcp in the kernel's documentation).
+func tcpSockets() ([]tcpSocket, error) {
+	f, err := os.Open("/proc/net/tcp")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []tcpSocket
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 10 {
+			continue
+		}
+		local, errLocal := hexAddress(fields[1])
+		remote, errRemote := hexAddress(fields[2])
+		inode, errInode := strconv.ParseUint(fields[9], 10, 64)
+		if errLocal != nil || errRemote != nil || errInode != nil {
+			continue // the heading
+		}
+		const listen = "0A"
+		all = append(all, tcpSocket{local: local, remote: remote, listens: fields[3] == listen, inode: inode})
+	}
+	return all, lines.Err()
+}
+
+// hexAddress reads "0100007F:1F90": the address is in the machine's byte order, the port is not.
+func hexAddress(s string) (netip.AddrPort, error) {
+	address, port, ok := strings.Cut(s, ":")
+	if !ok {
+		return netip.AddrPort{}, errors.New("no colon")
+	}
+	a, err := strconv.ParseUint(address, 16, 32)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	n, err := strconv.ParseUint(port, 16, 16)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	var b [4]byte
+	*(*uint32)(unsafe.Pointer(&b[0])) = uint32(a)
+	return netip.AddrPortFrom(netip.AddrFrom4(b), uint16(n)), nil
+}
