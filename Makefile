@@ -14,6 +14,8 @@ DEFAULT     := $(shell sed -n 's/^const Default = "\(.*\)"/\1/p' kubernetes/vers
 TESTED      := 1.35 1.36
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
+# One setting for the daemon and its tests, so that they share what is compiled.
+export CGO_ENABLED := 0
 export CORACLE_BUNDLES ?= $(CURDIR)/bin/bundles
 
 ##@ Use
@@ -36,7 +38,7 @@ build: daemon default-bundle ## build the daemon and the default version of Kube
 .PHONY: daemon
 daemon: ## build the daemon alone: bin/coracle
 	@echo "building bin/coracle $(VERSION)"
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(STAMP)' -o bin/coracle ./cmd/coracle
+	@go build -ldflags '$(STAMP)' -o bin/coracle ./cmd/coracle
 
 .PHONY: default-bundle
 default-bundle:
@@ -58,7 +60,7 @@ test: setup daemon tested-bundles ## set up, build and run the tests
 
 .PHONY: test-all
 test-all: setup daemon bundles ## the tests again with every version of Kubernetes, the race detector and more crash points
-	CORACLE_TEST=all go test -race -timeout 120m ./...
+	CGO_ENABLED=1 CORACLE_TEST=all go test -race -timeout 120m ./...
 
 .PHONY: tested-bundles
 tested-bundles:
