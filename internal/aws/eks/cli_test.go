@@ -1,0 +1,119 @@
+package eks_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+)
+
+// The unmodified aws CLI creates a cluster, waits for it, enters it, changes it and deletes it.
+func TestCLI(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the aws CLI some twenty times")
+	}
+	binary, err := exec.LookPath("aws")
+	if err != nil {
+		t.Skip("the aws CLI is not installed")
+	}
+	w := newWorld(t)
+	home := t.TempDir()
+	kubeconfig := filepath.Join(home, "kubeconfig")
+	run := func(args ...string) (string, error) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), binary, append([]string{"eks"}, args...)...)
+		cmd.Env = []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AWS_ENDPOINT_URL=" + w.url, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
+			"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=",
+		}
+		// A version manager's shim finds its versions below the real home.
+		for _, keep := range []string{"PYENV_ROOT", "PYENV_VERSION"} {
+			if v := os.Getenv(keep); v != "" {
+				cmd.Env = append(cmd.Env, keep+"="+v)
+			}
+		}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	must := func(args ...string) map[string]any {
+		t.Helper()
+		out, err := run(args...)
+		if err != nil {
+			t.Fatalf("aws eks %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		parsed := map[string]any{}
+		if strings.HasPrefix(strings.TrimSpace(out), "{") {
+			if err := json.Unmarshal([]byte(out), &parsed); err != nil {
+				t.Fatalf("aws eks %s: %v\n%s", strings.Join(args, " "), err, out)
+			}
+		}
+		return parsed
+	}
+	part := func(v map[string]any, path ...string) any {
+		var at any = v
+		for _, p := range path {
+			m, _ := at.(map[string]any)
+			at = m[p]
+		}
+		return at
+	}
+
+	created := must("create-cluster", "--name", "ironman-2022", "--kubernetes-version", "1.35", "--role-arn", roleARN, "--resources-vpc-config", "subnetIds=subnet-a,subnet-b", "--tags", "team=a")
+	if got := part(created, "cluster", "status"); got != "CREATING" {
+		t.Errorf("created in status %v", got)
+	}
+	w.ready("ironman-2022")
+	must("wait", "cluster-active", "--name", "ironman-2022")
+	must("update-kubeconfig", "--name", "ironman-2022", "--kubeconfig", kubeconfig)
+	if text, err := os.ReadFile(kubeconfig); err != nil || !strings.Contains(string(text), "https://127.0.0.1:34567") || !strings.Contains(string(text), "UEVN") {
+		t.Errorf("kubeconfig: %v\n%s", err, text)
+	}
+
+	update := must("update-cluster-version", "--name", "ironman-2022", "--kubernetes-version", "1.36")
+	id, _ := part(update, "update", "id").(string)
+	if out, err := run("update-cluster-config", "--name", "ironman-2022", "--deletion-protection"); err == nil || !strings.Contains(out, "(ResourceInUseException) when calling the UpdateClusterConfig operation: Cannot DeletionProtectionUpdate because cluster ironman-2022 currently has update "+id+" in progress") {
+		t.Errorf("update during an update: %v\n%s", err, out)
+	}
+	w.finish("ironman-2022", id, types.UpdateStatusSuccessful)
+	if got := part(must("describe-update", "--name", "ironman-2022", "--update-id", id), "update", "status"); got != "Successful" {
+		t.Errorf("update %v", got)
+	}
+	if got := part(must("describe-cluster", "--name", "ironman-2022"), "cluster", "version"); got != "1.36" {
+		t.Errorf("version %v", got)
+	}
+
+	alice := "arn:aws:iam::" + account + ":user/alice"
+	must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups", "dev")
+	must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", policyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
+	if got := part(must("describe-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice), "accessEntry", "username"); got != alice {
+		t.Errorf("user name %v", got)
+	}
+	if got, _ := part(must("list-access-entries", "--cluster-name", "ironman-2022"), "accessEntries").([]any); len(got) != 2 {
+		t.Errorf("entries %v", got)
+	}
+	must("disassociate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", policyPrefix+"AmazonEKSViewPolicy")
+	must("delete-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice)
+	must("tag-resource", "--resource-arn", clusterARN+"ironman-2022", "--tags", "x=y")
+	if got := part(must("list-tags-for-resource", "--resource-arn", clusterARN+"ironman-2022"), "tags", "x"); got != "y" {
+		t.Errorf("tag %v", got)
+	}
+	if got, _ := part(must("describe-cluster-versions"), "clusterVersions").([]any); len(got) != 4 {
+		t.Errorf("%d versions", len(got))
+	}
+	must("list-insights", "--cluster-name", "ironman-2022")
+	must("list-nodegroups", "--cluster-name", "ironman-2022")
+	must("list-addons", "--cluster-name", "ironman-2022")
+	must("list-access-policies")
+	must("delete-cluster", "--name", "ironman-2022")
+	if got := w.describe("ironman-2022").Status; got != types.ClusterStatusDeleting {
+		t.Errorf("deleted: %s", got)
+	}
+	if out, err := run("describe-cluster", "--name", "nobody"); err == nil || !strings.Contains(out, "An error occurred (ResourceNotFoundException) when calling the DescribeCluster operation: No cluster found for name: nobody.") {
+		t.Errorf("no cluster: %v\n%s", err, out)
+	}
+}
