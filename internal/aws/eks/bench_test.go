@@ -25,6 +25,7 @@ func BenchmarkDescribeCluster(b *testing.B) {
 	service := coracle.New(coracle.Options{Store: w.store})
 	in := &eks.DescribeClusterInput{Name: aws.String("c")}
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(p *testing.PB) {
 		ctx := wire.WithRegion(wire.WithCaller(b.Context(), w.caller), region)
 		for p.Next() {
