@@ -388,3 +388,72 @@ func TestErrorBodyIsJSON(t *testing.T) {
 		t.Errorf("%s: %v", body, err)
 	}
 }
+
+// A presigned URL carries the operation and the signature in its query: what a k8s-aws-v1 token holds.
+func TestPresignedGet(t *testing.T) {
+	m := newMux(t, &policy{})
+	presigned, err := sts.NewPresignClient(sts.NewFromConfig(config(m))).PresignGetCallerIdentity(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, url := range map[string]string{"as it is": presigned.URL, "altered": presigned.URL + "&x=y"} {
+		r := httptest.NewRequest(http.MethodGet, url, nil)
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, r)
+		if good := w.Code == http.StatusOK && strings.Contains(w.Body.String(), alice.ARN); good != (name == "as it is") {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestPageTokens(t *testing.T) {
+	at := func(op, prefix string) context.Context {
+		return wire.WithOperation(t.Context(), wire.IAM, op, &iam.ListRolesInput{PathPrefix: &prefix})
+	}
+	list := func(ctx context.Context, token *string, items ...string) ([]string, *string, error) {
+		return wire.Page(ctx, items, aws.Int32(2), token, func(s string) string { return s })
+	}
+	first, token, err := list(at("ListRoles", "/"), nil, "a", "c", "e")
+	if err != nil || !slices.Equal(first, []string{"a", "c"}) || token == nil {
+		t.Fatalf("first page: %v, %v, %v", first, token, err)
+	}
+	// Between the pages b and d came, c went: nothing that stayed is lost or comes twice.
+	second, next, err := list(at("ListRoles", "/"), token, "a", "b", "d", "e")
+	if err != nil || !slices.Equal(second, []string{"d", "e"}) || next != nil {
+		t.Errorf("second page: %v, %v, %v", second, next, err)
+	}
+	for name, ctx := range map[string]context.Context{"another operation": at("ListUsers", "/"), "other filters": at("ListRoles", "/x")} {
+		var invalid *wire.Error
+		if _, _, err := list(ctx, token, "a", "c", "e"); !errors.As(err, &invalid) || invalid.Code != "ValidationError" {
+			t.Errorf("a token for %s gives %v", name, err)
+		}
+	}
+	if all, next, err := wire.Page(at("ListRoles", "/"), []string{"a"}, nil, nil, func(s string) string { return s }); err != nil || next != nil || len(all) != 1 {
+		t.Errorf("without a maximum: %v, %v, %v", all, next, err)
+	}
+}
+
+func TestMethodsThatNoServiceHas(t *testing.T) {
+	m := newMux(t, &policy{})
+	for _, method := range []string{http.MethodHead, http.MethodOptions, http.MethodTrace} {
+		status, _, body := send(t, m, "eks", "secret", time.Now(), httptest.NewRequest(method, "http://coracle.test/clusters", nil), "")
+		if status != http.StatusNotFound || method == http.MethodHead && body != "" {
+			t.Errorf("%s: %d %s", method, status, body)
+		}
+	}
+}
+
+func TestOperationsListsWhatIsServed(t *testing.T) {
+	var served []string
+	total := 0
+	for _, op := range newMux(t, &policy{}).Operations() {
+		total++
+		if op.Served {
+			served = append(served, op.Service.ActionPrefix+":"+op.Name)
+		}
+	}
+	want := []string{"eks:CreateCluster", "eks:DescribeCluster", "eks:ListClusters", "iam:GetRole", "iam:ListRoles", "sts:AssumeRoleWithWebIdentity", "sts:GetCallerIdentity"}
+	if !slices.Equal(served, want) || total < 1600 {
+		t.Errorf("%d operations, of which are served %v", total, served)
+	}
+}
