@@ -57,6 +57,9 @@ type (
 	UnsignedOf interface{ Unsigned() []string }
 	// UnrestrictedOf lists operations that need a signature and no permission, such as GetCallerIdentity.
 	UnrestrictedOf interface{ Unrestricted() []string }
+	// HonoursDryRun marks an EC2 service whose methods look at DryRun themselves, and answer DryRunOperation after their own checks. For others
+	// the Mux answers it before the method, once the request is authorised.
+	HonoursDryRun interface{ HonoursDryRun() }
 )
 
 // served is one method of a registered service.
@@ -66,7 +69,8 @@ type served struct {
 	targets      TargetsOf
 	unsigned     bool
 	unrestricted bool
-	dryRun       int // index of the input's DryRun, -1 without
+	dryRun       int  // index of the input's DryRun, -1 without
+	honours      bool // the method looks at DryRun itself
 }
 
 // NewMux returns a Mux without services. It panics without credentials or an authorizer: a front door without a lock is a mistake.
@@ -100,6 +104,7 @@ func (m *Mux) Register(service *Service, impl any) {
 	v := reflect.ValueOf(impl)
 	t := v.Type()
 	targets, _ := impl.(TargetsOf)
+	_, honours := impl.(HonoursDryRun)
 	var unsigned, unrestricted []string
 	if u, ok := impl.(UnsignedOf); ok {
 		unsigned = u.Unsigned()
@@ -111,12 +116,13 @@ func (m *Mux) Register(service *Service, impl any) {
 		name := t.Method(i).Name
 		if _, ok := known.Operation(name); !ok {
 			switch {
-			case name == "Targets" && targets != nil, name == "Unsigned" && unsigned != nil, name == "Unrestricted" && unrestricted != nil:
+			case name == "Targets" && targets != nil, name == "Unsigned" && unsigned != nil, name == "Unrestricted" && unrestricted != nil, name == "HonoursDryRun" && honours:
 				continue
 			}
 			panic(fmt.Sprintf("wire: %v has the exported method %s, which is not an operation of %s", t, name, service.Name))
 		}
-		m.handle(service, name, v.Method(i)).targets = targets
+		s := m.handle(service, name, v.Method(i))
+		s.targets, s.honours = targets, honours
 	}
 	for _, name := range slices.Concat(unsigned, unrestricted) {
 		s := m.registered[service][name]
@@ -263,14 +269,16 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 			return service, err
 		}
 	}
-	if i := op.served.dryRun; i >= 0 {
-		if dry, ok := indirect(in.Elem().Field(i)); ok && dry.Bool() {
-			return service, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
-		}
+	dry := op.isDryRun(in)
+	if dry && !op.served.honours {
+		return service, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
 	}
 	out, err := op.run(ctx, in)
 	if err != nil {
 		return service, err
+	}
+	if dry {
+		return service, fmt.Errorf("%s did not look at DryRun", op.name)
 	}
 	b.out, *status = service.protocol().encode(b.out[:0], op, r, out.Elem(), header)
 	return service, nil
@@ -318,6 +326,14 @@ func (m *Mux) authorize(ctx context.Context, c *call, op *operation) error {
 		targets = []Target{{Action: op.action, Resource: "*"}}
 	}
 	return m.options.Authorizer.Authorize(ctx, c.caller, withGlobalConditions(c, targets))
+}
+
+func (op *operation) isDryRun(in reflect.Value) bool {
+	if op.served.dryRun < 0 {
+		return false
+	}
+	dry, ok := indirect(in.Elem().Field(op.served.dryRun))
+	return ok && dry.Bool()
 }
 
 // run calls the method. A panic is an internal failure of this request, not the end of the daemon.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +23,7 @@ type pageToken struct {
 const pageTokenVersion = 1
 
 // Page returns the items that follow token, at most max of them (the service's page size when max is nil), and the token of the next
-// page or nil. items are sorted by key, which is unique among them. A token holds the operation, a hash of the other parameters and the last key: it survives a
+// page or nil. items come in the same order each time, best sorted by key, which is unique among them. A token holds the operation, a hash of the other parameters and the last key: it survives a
 // restart and items that come and go, and is refused with the service's error for another operation or other filters.
 func Page[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) (page []T, next *string, err error) {
 	c := callFrom(ctx)
@@ -44,7 +44,7 @@ func Page[T any](ctx context.Context, items []T, max *int32, token *string, key 
 		if err != nil {
 			return nil, nil, err
 		}
-		items = items[sort.Search(len(items), func(i int) bool { return key(items[i]) > last }):]
+		items = items[after(items, last, key):]
 	}
 	if limit == 0 || len(items) <= limit {
 		return items, nil, nil
@@ -57,6 +57,17 @@ func Page[T any](ctx context.Context, items []T, max *int32, token *string, key 
 	}
 	sealed := base64.RawURLEncoding.EncodeToString(text)
 	return page, &sealed, nil
+}
+
+// after returns the index of the item that follows the one with key last, or if that is gone, the first with a greater key.
+func after[T any](items []T, last string, key func(T) string) int {
+	if i := slices.IndexFunc(items, func(item T) bool { return key(item) == last }); i >= 0 {
+		return i + 1
+	}
+	if i := slices.IndexFunc(items, func(item T) bool { return key(item) > last }); i >= 0 {
+		return i
+	}
+	return len(items)
 }
 
 func openToken(service *Service, token string, want pageToken) (last string, err error) {

@@ -1,8 +1,10 @@
 package proof
 
 import (
+	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,6 +40,19 @@ func TestEC2Habits(t *testing.T) {
 		}
 		if _, err := client.DeleteVpc(t.Context(), &ec2.DeleteVpcInput{VpcId: aws.String("vpc-1"), DryRun: aws.Bool(false)}); err != nil {
 			t.Errorf("DryRun=false: %v", err)
+		}
+	})
+	t.Run("a service may look at DryRun itself", func(t *testing.T) {
+		mux := wire.NewMux(wire.Options{Credentials: anyone{}, Authorizer: anything{}, Logger: slog.New(slog.DiscardHandler)})
+		mux.Register(wire.EC2, honourable{})
+		client := ec2.New(client.Options(), func(o *ec2.Options) { o.HTTPClient = transport{mux.Transport()} })
+		_, err := client.DeleteVpc(t.Context(), &ec2.DeleteVpcInput{VpcId: aws.String("vpc-1"), DryRun: aws.Bool(true)})
+		if c, _ := code(err); c != "InvalidVpcID.NotFound" {
+			t.Errorf("DeleteVpc: %v", err)
+		}
+		_, err = client.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: aws.String("subnet-1"), DryRun: aws.Bool(true)})
+		if c, _ := code(err); c != "InternalError" {
+			t.Errorf("DeleteSubnet, which forgets to look: %v", err)
 		}
 	})
 	t.Run("a missing parameter has its own code", func(t *testing.T) {
@@ -87,4 +102,17 @@ func TestEC2Habits(t *testing.T) {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
+}
+
+// honourable looks at DryRun in one method and forgets it in the other.
+type honourable struct{}
+
+func (honourable) HonoursDryRun() {}
+
+func (honourable) DeleteVpc(_ context.Context, in *ec2.DeleteVpcInput) (*ec2.DeleteVpcOutput, error) {
+	return nil, wire.Errorf("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", *in.VpcId)
+}
+
+func (honourable) DeleteSubnet(context.Context, *ec2.DeleteSubnetInput) (*ec2.DeleteSubnetOutput, error) {
+	return &ec2.DeleteSubnetOutput{}, nil
 }
