@@ -179,6 +179,7 @@ func isSDKType(t reflect.Type, service *Service, name string) bool {
 
 // ServeHTTP answers one request. It does not route by Host or path prefix: the credential scope names the service.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	start := m.options.Now()
 	r := &request{Request: hr, id: newRequestID()}
 	header := w.Header()
 	header.Set("X-Amzn-Requestid", r.id)
@@ -189,7 +190,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	var service *Service
 	status, err := http.StatusOK, m.read(buffer, r)
 	if err == nil {
-		service, err = m.answer(&c, buffer, r, header, &status)
+		service, err = m.answer(&c, start, buffer, r, header, &status)
 	}
 	if err != nil {
 		if service == nil {
@@ -204,6 +205,9 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		status = f.status
 		buffer.out = service.protocol().encodeError(buffer.out[:0], service, r, f, header)
 	}
+	if log := m.options.Logger; log.Enabled(hr.Context(), slog.LevelDebug) {
+		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN, "status", status, "took", m.options.Now().Sub(start))
+	}
 	header.Set("Content-Length", strconv.Itoa(len(buffer.out)))
 	w.WriteHeader(status)
 	if hr.Method == http.MethodHead {
@@ -215,8 +219,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 }
 
 // answer does what a request asks for and leaves the response in the buffer. The service is known even when there is an error, unless the request names none.
-func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status *int) (*Service, error) {
-	now := m.options.Now()
+func (m *Mux) answer(c *call, now time.Time, b *buffer, r *request, header http.Header, status *int) (*Service, error) {
 	signature, err := sigv4.Parse(r.Request)
 	var op *operation
 	var service *Service

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -286,6 +287,7 @@ func (p *planner) union(pl *plan, schema *smithy.Schema) *plan {
 		_, v.flat = smithy.SchemaTrait[*traits.XMLFlattened](m)
 		pl.variants = append(pl.variants, v)
 	}
+	slices.SortFunc(pl.variants, func(a, b *variant) int { return strings.Compare(a.name, b.name) })
 	return pl
 }
 

@@ -36,7 +36,11 @@ func (s *Service) validate(pl *plan, v reflect.Value) error {
 	case s == EC2:
 		return &Error{Code: "InvalidParameterValue", Message: fmt.Sprintf("Value ( %s ) for parameter %s is invalid. It must %s.", first.text, first.path, first.must), Status: http.StatusBadRequest}
 	case s == ECR:
-		return &Error{Code: s.invalid, Message: fmt.Sprintf("Invalid parameter at '%s' failed to satisfy constraint: 'must %s'", first.path, first.must), Status: http.StatusBadRequest}
+		must := first.must
+		if pattern, ok := strings.CutPrefix(must, "satisfy regular expression pattern: "); ok {
+			must = "satisfy regular expression '" + pattern + "'"
+		}
+		return &Error{Code: s.invalid, Message: fmt.Sprintf("Invalid parameter at '%s' failed to satisfy constraint: 'must %s'", first.path, must), Status: http.StatusBadRequest}
 	}
 	sentences := make([]string, len(c.found))
 	for i, f := range c.found {
