@@ -235,8 +235,8 @@ func (s *Service) newEntry(cluster string, p principal, in *eks.CreateAccessEntr
 	if !slices.Contains(entryTypes, e.Type) {
 		return e, invalidParameter(cluster, "The specified type %s is invalid. Valid types are: %s", e.Type, bracketed(entryTypes))
 	}
-	if err := checkTags(in.Tags); err != nil {
-		return e, invalidParameter(cluster, "%s", err)
+	if fault := tagFault(in.Tags); fault != "" {
+		return e, invalidParameter(cluster, "%s", fault)
 	}
 	if node, ok := nodeIdentity[e.Type]; ok {
 		switch {

@@ -112,8 +112,8 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 	if c.SupportType, err = s.supportType(name, c.Version, in.UpgradePolicy); err != nil {
 		return none, err
 	}
-	if err := checkTags(in.Tags); err != nil {
-		return none, invalidParameter(name, "%s", err)
+	if fault := tagFault(in.Tags); fault != "" {
+		return none, invalidParameter(name, "%s", fault)
 	}
 	if c.AuthenticationMode, c.BootstrapCreatorAdmin, err = accessConfig(name, in.AccessConfig); err != nil {
 		return none, err

@@ -22,33 +22,33 @@ const (
 	longestTagValue = 256
 )
 
-// checkTags checks tags as a user gives them.
+// tagFault says what is wrong with tags as a user gives them; nothing, mostly.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html
-func checkTags(tags map[string]string) error {
+func tagFault(tags map[string]string) string {
 	if len(tags) > maxTags {
-		return fmt.Errorf("The number of tags exceeds the limit of %d: %d were specified", maxTags, len(tags))
+		return fmt.Sprintf("The number of tags exceeds the limit of %d: %d were specified", maxTags, len(tags))
 	}
 	for k, v := range tags {
-		if err := checkTagKey(k); err != nil {
-			return err
+		if fault := tagKeyFault(k); fault != "" {
+			return fault
 		}
 		if n := utf8.RuneCountInString(v); n > longestTagValue {
-			return fmt.Errorf("The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n)
+			return fmt.Sprintf("The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n)
 		}
 	}
-	return nil
+	return ""
 }
 
-func checkTagKey(k string) error {
+func tagKeyFault(k string) string {
 	switch n := utf8.RuneCountInString(k); {
 	case n == 0:
-		return errors.New("A tag key can't be empty")
+		return "A tag key can't be empty"
 	case n > longestTagKey:
-		return fmt.Errorf("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
+		return fmt.Sprintf("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
 	case strings.HasPrefix(strings.ToLower(k), "aws:"):
-		return fmt.Errorf("Tag key %s is invalid: the prefix aws: is reserved for system use", k)
+		return fmt.Sprintf("Tag key %s is invalid: the prefix aws: is reserved for system use", k)
 	}
-	return nil
+	return ""
 }
 
 func badRequest(format string, args ...any) error {
@@ -130,8 +130,8 @@ func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*e
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")
 	}
-	if err := checkTags(in.Tags); err != nil {
-		return nil, badRequest("%s", err)
+	if fault := tagFault(in.Tags); fault != "" {
+		return nil, badRequest("%s", fault)
 	}
 	err := s.retag(ctx, aws.ToString(in.ResourceArn), func(tags map[string]string) error {
 		maps.Copy(tags, in.Tags)
@@ -152,8 +152,8 @@ func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput)
 		return nil, badRequest("tagKeys must have between 1 and %d members", maxTags)
 	}
 	for _, k := range in.TagKeys {
-		if err := checkTagKey(k); err != nil {
-			return nil, badRequest("%s", err)
+		if fault := tagKeyFault(k); fault != "" {
+			return nil, badRequest("%s", fault)
 		}
 	}
 	err := s.retag(ctx, aws.ToString(in.ResourceArn), func(tags map[string]string) error {

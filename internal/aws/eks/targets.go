@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,10 +27,6 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	case *eks.CreateClusterInput:
 		t.Resource = placeOf(ctx).clusterARN(aws.ToString(in.Name))
 		set.ofCreate(in)
-	case *eks.DescribeClusterInput:
-		err = s.onCluster(ctx, &t, in.Name)
-	case *eks.DeleteClusterInput:
-		err = s.onCluster(ctx, &t, in.Name)
 	case *eks.UpdateClusterConfigInput:
 		err = s.onCluster(ctx, &t, in.Name)
 		set.ofUpdate(in)
@@ -39,30 +36,6 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	case *eks.AssociateEncryptionConfigInput:
 		err = s.onCluster(ctx, &t, in.ClusterName)
 		set.encryption(in.EncryptionConfig)
-	case *eks.DescribeUpdateInput:
-		err = s.onCluster(ctx, &t, in.Name)
-	case *eks.ListUpdatesInput:
-		err = s.onCluster(ctx, &t, in.Name)
-	case *eks.CancelUpdateInput:
-		err = s.onCluster(ctx, &t, in.Name)
-	case *eks.ListNodegroupsInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.ListFargateProfilesInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.ListAddonsInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.ListPodIdentityAssociationsInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.ListIdentityProviderConfigsInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.ListCapabilitiesInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.ListInsightsInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.DescribeInsightInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-	case *eks.ListAccessEntriesInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
 	case *eks.CreateAccessEntryInput:
 		err = s.onCluster(ctx, &t, in.ClusterName)
 		set.requestTags(in.Tags)
@@ -99,11 +72,29 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		set.list("aws:TagKeys", in.TagKeys)
 	case *eks.ListTagsForResourceInput:
 		err = s.onTagged(ctx, &t, in.ResourceArn)
+	default: // it is about a cluster, and nothing in it is a condition key
+		if name := clusterIn(input); name != nil {
+			err = s.onCluster(ctx, &t, name)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return []wire.Target{t}, nil
+}
+
+// clusterIn is the name of the cluster that an input is about. Some call it ClusterName; of the others the cluster is the only thing with a name.
+func clusterIn(input any) *string {
+	v := reflect.Indirect(reflect.ValueOf(input))
+	f := v.FieldByName("ClusterName")
+	if !f.IsValid() {
+		f = v.FieldByName("Name")
+	}
+	if !f.IsValid() {
+		return nil
+	}
+	name, _ := f.Interface().(*string)
+	return name
 }
 
 // onCluster makes a cluster the target. Nothing needs to be there: whether it is may only be learnt by those who may ask.
