@@ -267,8 +267,6 @@ func (s *Service) newEntry(cluster string, p principal, in *eks.CreateAccessEntr
 // reservedPrefixes begin names that belong to Kubernetes and AWS.
 var reservedPrefixes = []string{"system:", "eks:", "aws:", "amazon:", "iam:"}
 
-const longestGroup = 63 // characters of a group's name
-
 // checkGroups checks Kubernetes groups and removes repetitions.
 func checkGroups(cluster string, groups []string) ([]string, error) {
 	var out []string
@@ -278,8 +276,8 @@ func checkGroups(cluster string, groups []string) ([]string, error) {
 				return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, it cannot start with %s", g, prefix)
 			}
 		}
-		if g == "" || len(g) > longestGroup {
-			return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, it must have between 1 and %d characters", g, longestGroup)
+		if g == "" {
+			return nil, invalidParameter(cluster, "A kubernetes group name is invalid, it cannot be empty")
 		}
 		if !slices.Contains(out, g) {
 			out = append(out, g)
@@ -287,8 +285,6 @@ func checkGroups(cluster string, groups []string) ([]string, error) {
 	}
 	return out, nil
 }
-
-const longestUsername = 255
 
 // checkUsername checks a Kubernetes user name that a user chose for a STANDARD entry.
 func checkUsername(cluster string, p principal, username string) error {
@@ -299,9 +295,6 @@ func checkUsername(cluster string, p principal, username string) error {
 		if strings.HasPrefix(username, prefix) {
 			return invalidParameter(cluster, "The username must not begin with %s", prefix)
 		}
-	}
-	if len(username) > longestUsername {
-		return invalidParameter(cluster, "The username must not be longer than %d characters", longestUsername)
 	}
 	if before, _, found := strings.Cut(username, sessionName); found {
 		if p.kind != "role" {
