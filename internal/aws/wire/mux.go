@@ -179,18 +179,17 @@ func isSDKType(t reflect.Type, service *Service, name string) bool {
 
 // ServeHTTP answers one request. It does not route by Host or path prefix: the credential scope names the service.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	start := m.options.Now()
 	r := &request{Request: hr, id: newRequestID()}
 	header := w.Header()
 	header.Set("X-Amzn-Requestid", r.id)
 	buffer := buffers.Get().(*buffer)
 	defer buffer.free()
 
-	var c call
+	c := &call{time: m.options.Now()}
 	var service *Service
 	status, err := http.StatusOK, m.read(buffer, r)
 	if err == nil {
-		service, err = m.answer(&c, start, buffer, r, header, &status)
+		service, err = m.answer(c, buffer, r, header, &status)
 	}
 	if err != nil {
 		if service == nil {
@@ -206,7 +205,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		buffer.out = service.protocol().encodeError(buffer.out[:0], service, r, f, header)
 	}
 	if log := m.options.Logger; log.Enabled(hr.Context(), slog.LevelDebug) {
-		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN, "status", status, "took", m.options.Now().Sub(start))
+		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN, "status", status, "took", m.options.Now().Sub(c.time))
 	}
 	header.Set("Content-Length", strconv.Itoa(len(buffer.out)))
 	w.WriteHeader(status)
@@ -218,45 +217,19 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// answer does what a request asks for and leaves the response in the buffer. The service is known even when there is an error, unless the request names none.
-func (m *Mux) answer(c *call, now time.Time, b *buffer, r *request, header http.Header, status *int) (*Service, error) {
-	signature, err := sigv4.Parse(r.Request)
-	var op *operation
-	var service *Service
-	switch {
-	case err == nil:
-		service = bySigningName[signature.Service]
-		if service == nil {
-			return nil, &Error{Code: "UnknownService", Message: fmt.Sprintf("The service %q is not served by coracle.", signature.Service), Status: http.StatusNotImplemented}
+// answer does what a request asks for and leaves the response in the buffer. The service is known even when there is an error, unless the request
+// names none. A panic is an internal failure of this request, not the end of the daemon.
+func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service, err error) {
+	defer func() {
+		if p := recover(); p != nil && p != http.ErrAbortHandler {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		} else if p != nil {
+			panic(p)
 		}
-		secret, caller, err := m.options.Credentials.Lookup(r.Context(), signature.AccessKeyID, signature.SessionToken)
-		if err != nil {
-			return service, err
-		}
-		if err := signature.Verify(r.body, secret, now); err != nil {
-			return service, err
-		}
-		c.caller, c.region = caller, signature.Region
-		if op, err = service.protocol().operation(m, service, r); err != nil {
-			return service, err
-		}
-	case isUnsigned(err):
-		if op = m.unsignedOperation(r); op == nil {
-			return nil, err
-		}
-		service, c.region = op.service, m.options.Region
-	default:
-		if signature != nil {
-			service = bySigningName[signature.Service]
-		}
+	}()
+	service, op, err := m.authenticate(c, r)
+	if err != nil {
 		return service, err
-	}
-
-	c.service, c.operation = service, op.name
-	c.requestID, c.userAgent, c.time, c.secure = r.id, r.UserAgent(), now, r.TLS != nil || r.URL.Scheme == "https"
-	c.authorize = m.options.Authorizer
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		c.sourceIP = host
 	}
 	in, err := op.decode(r)
 	if err != nil {
@@ -265,26 +238,61 @@ func (m *Mux) answer(c *call, now time.Time, b *buffer, r *request, header http.
 	if err := service.validate(op.input, in); err != nil {
 		return service, err
 	}
-	c.input = in.Interface()
+	c.fill(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
-	if !op.served.unsigned && !op.served.unrestricted {
-		if err := m.authorize(ctx, c, op); err != nil {
-			return service, err
-		}
-	}
-	dry := op.isDryRun(in)
-	if dry && !op.served.honours {
-		return service, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
+	if err := m.authorize(ctx, c, op); err != nil {
+		return service, err
 	}
 	out, err := op.run(ctx, in)
 	if err != nil {
 		return service, err
 	}
-	if dry {
-		return service, fmt.Errorf("%s did not look at DryRun", op.name)
-	}
 	b.out, *status = service.protocol().encode(b.out[:0], op, r, out.Elem(), header)
 	return service, nil
+}
+
+// authenticate finds the operation that a request is for, and who asks.
+func (m *Mux) authenticate(c *call, r *request) (*Service, *operation, error) {
+	signature, err := sigv4.Parse(r.Request)
+	if isUnsigned(err) {
+		op := m.unsignedOperation(r)
+		if op == nil {
+			return nil, nil, err
+		}
+		c.operation, c.region = op.name, m.options.Region
+		return op.service, op, nil
+	}
+	service := bySigningName[signature.Service]
+	if err != nil {
+		return service, nil, err
+	}
+	if service == nil {
+		return nil, nil, &Error{Code: "UnknownService", Message: fmt.Sprintf("The service %q is not served by coracle.", signature.Service), Status: http.StatusNotImplemented}
+	}
+	secret, caller, err := m.options.Credentials.Lookup(r.Context(), signature.AccessKeyID, signature.SessionToken)
+	if err != nil {
+		return service, nil, err
+	}
+	if err := signature.Verify(r.body, secret, c.time); err != nil {
+		return service, nil, err
+	}
+	c.caller, c.region = caller, signature.Region
+	op, err := service.protocol().operation(m, service, r)
+	if err == nil {
+		c.operation = op.name
+	}
+	return service, op, err
+}
+
+// fill completes what the context of a handler says about its request.
+func (c *call) fill(m *Mux, op *operation, r *request, input any) {
+	c.service, c.operation, c.input = op.service, op.name, input
+	c.requestID, c.userAgent = r.id, r.UserAgent()
+	c.secure = r.TLS != nil || r.URL.Scheme == "https"
+	c.authorize = m.options.Authorizer
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		c.sourceIP = host
+	}
 }
 
 // Decode reads a request for a service as ServeHTTP does, without a look at its signature or at the constraints of its input, which
@@ -318,6 +326,9 @@ func (op *operation) decode(r *request) (reflect.Value, error) {
 
 // authorize asks about everything that the operation touches.
 func (m *Mux) authorize(ctx context.Context, c *call, op *operation) error {
+	if op.served.unsigned || op.served.unrestricted {
+		return nil
+	}
 	var targets []Target
 	if op.served.targets != nil {
 		var err error
@@ -339,21 +350,20 @@ func (op *operation) isDryRun(in reflect.Value) bool {
 	return ok && dry.Bool()
 }
 
-// run calls the method. A panic is an internal failure of this request, not the end of the daemon.
+// run calls the method.
 func (op *operation) run(ctx context.Context, in reflect.Value) (out reflect.Value, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler {
-				panic(p)
-			}
-			err = fmt.Errorf("panic in %s: %v\n%s", op.name, p, debug.Stack())
-		}
-	}()
+	dry := op.isDryRun(in)
+	if dry && !op.served.honours {
+		return out, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
+	}
 	results := op.served.method.Call([]reflect.Value{reflect.ValueOf(ctx), in})
 	if e := results[1]; !e.IsNil() {
 		return out, e.Interface().(error)
 	}
-	if results[0].IsNil() {
+	switch {
+	case dry:
+		return out, fmt.Errorf("%s did not look at DryRun", op.name)
+	case results[0].IsNil():
 		return out, fmt.Errorf("%s returned neither an output nor an error", op.name)
 	}
 	return results[0], nil

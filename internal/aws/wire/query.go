@@ -17,18 +17,15 @@ type node struct {
 	used     bool
 }
 
-// maxDepth bounds the dots in a parameter's name, maxParameters their number; AWS's own limits are far lower.
+// maxDepth bounds the dots in a parameter's name, and maxNodes the tree: a small form of long names must not become a large tree. AWS's own limits are far lower.
 const (
-	maxDepth      = 64
-	maxParameters = 100_000
+	maxDepth = 64
+	maxNodes = 200_000
 )
 
 // parseQuery reads the parameters of a query request into a tree.
 func parseQuery(values url.Values) (*node, error) {
-	root := &node{}
-	if len(values) > maxParameters {
-		return nil, malformedf("The request has %d parameters; at most %d are read", len(values), maxParameters)
-	}
+	root, nodes := &node{}, 0
 	for name, list := range values {
 		if name == "" {
 			continue
@@ -51,6 +48,9 @@ func parseQuery(values url.Values) (*node, error) {
 				}
 				child = &node{path: name[:end]}
 				n.children[part] = child
+				if nodes++; nodes > maxNodes {
+					return nil, malformedf("The request has more than %d parameters", maxNodes)
+				}
 			}
 			n = child
 			if dot < 0 {
@@ -101,7 +101,7 @@ func (n *node) unused() string {
 }
 
 // numbered returns the children called 1, 2, 3, ... in order. Gaps are closed, as AWS does.
-func (n *node) numbered() ([]*node, error) {
+func (n *node) numbered() []*node {
 	type numberedNode struct {
 		n    int
 		node *node
@@ -120,7 +120,7 @@ func (n *node) numbered() ([]*node, error) {
 	for i := range list {
 		out[i] = list[i].node
 	}
-	return out, nil
+	return out
 }
 
 // decodeQuery sets v from the parameters below n. With flat, lists and maps have no level for their elements' name, as everywhere in ec2Query.
@@ -169,10 +169,7 @@ func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 				holder = &node{}
 			}
 		}
-		elements, err := holder.numbered()
-		if err != nil {
-			return err
-		}
+		elements := holder.numbered()
 		if len(elements) == 0 && !n.hasValue {
 			return nil
 		}
@@ -191,10 +188,7 @@ func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 				return nil
 			}
 		}
-		entries, err := holder.numbered()
-		if err != nil {
-			return err
-		}
+		entries := holder.numbered()
 		m := reflect.MakeMapWithSize(v.Type(), len(entries))
 		for _, e := range entries {
 			key := e.use(pl.key)
