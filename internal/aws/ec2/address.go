@@ -1,0 +1,365 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// publicRange is where public addresses come from: half of the range for benchmarks (RFC 2544), which nobody routes, so that an
+// address of ours is never somebody's.
+var publicRange = netip.MustParsePrefix("198.18.0.0/16")
+
+func (s *Service) addressKind() kind[record.Address, types.Address] {
+	type v = types.Address
+	return kind[record.Address, v]{
+		naming: naming{
+			resource: types.ResourceTypeElasticIp, prefix: "eipalloc-", noun: "allocation ID", param: "allocationId",
+			notFound: "InvalidAllocationID.NotFound", malformed: "InvalidAllocationID.Malformed",
+		},
+		table:  record.Addresses(s.store),
+		view:   s.viewAddress,
+		tagged: func(x v) []types.Tag { return x.Tags },
+		filters: filters[v]{
+			"allocation-id":              text(func(x v) *string { return x.AllocationId }),
+			"association-id":             text(func(x v) *string { return x.AssociationId }),
+			"domain":                     word(func(x v) types.DomainType { return x.Domain }),
+			"instance-id":                text(func(x v) *string { return x.InstanceId }),
+			"network-border-group":       text(func(x v) *string { return x.NetworkBorderGroup }),
+			"network-interface-id":       text(func(x v) *string { return x.NetworkInterfaceId }),
+			"network-interface-owner-id": text(func(x v) *string { return x.NetworkInterfaceOwnerId }),
+			"private-ip-address":         text(func(x v) *string { return x.PrivateIpAddress }),
+			"public-ip":                  text(func(x v) *string { return x.PublicIp }),
+		},
+	}
+}
+
+func (s *Service) viewAddress(in scope, r record.Address) types.Address {
+	v := types.Address{
+		AllocationId:       aws.String(r.ID),
+		Domain:             types.DomainTypeVpc,
+		NetworkBorderGroup: aws.String(r.Region),
+		PublicIp:           aws.String(r.PublicIP),
+		PublicIpv4Pool:     aws.String("amazon"),
+		Tags:               s.tagsOf(in, r.ID),
+	}
+	if r.AssociationID != "" {
+		v.AssociationId = aws.String(r.AssociationID)
+		v.NetworkInterfaceId = aws.String(r.NetworkInterfaceID)
+		v.NetworkInterfaceOwnerId = aws.String(r.Account)
+		v.PrivateIpAddress = aws.String(r.PrivateIPAddress)
+		if ni, err := s.interfaces.value(in, &r.NetworkInterfaceID); err == nil && ni.Attachment != nil {
+			v.InstanceId = optional(ni.Attachment.InstanceID)
+		}
+	}
+	return v
+}
+
+// addressesOf are the elastic addresses of a network interface, by private address.
+func (s *Service) addressesOf(in scope, interfaceID string) map[string]record.Address {
+	found, err := s.addresses.list(in, func(r record.Address) bool { return r.NetworkInterfaceID == interfaceID })
+	if err != nil {
+		return nil
+	}
+	byPrivate := map[string]record.Address{}
+	for _, r := range found {
+		byPrivate[r.PrivateIPAddress] = r
+	}
+	return byPrivate
+}
+
+// pickPublicIP claims a public address that is in no account's use.
+func (c *change) pickPublicIP(owner string) (string, error) {
+	size := uint64(1) << (32 - publicRange.Bits())
+	for i, start := uint64(0), rand.Uint64N(size); i < size; i++ {
+		ip := offset(publicRange, (start+i)%size).String()
+		if _, err := c.s.public.Get(c, store.Key(ip)); errors.Is(err, store.ErrNotFound) && !reserved(publicRange, netip.MustParseAddr(ip)) {
+			c.add("public/"+ip, &pending{op: func() store.Op {
+				return c.s.public.CreateOp(store.Key(ip), record.PublicIP{Account: c.account, Region: c.region, OwnerID: owner})
+			}})
+			return ip, nil
+		}
+	}
+	return "", wire.Errorf("InsufficientAddressCapacity", "There are no free public addresses left in %s.", publicRange)
+}
+
+// AllocateAddress gives the account an elastic IP address.
+func (s *Service) AllocateAddress(ctx context.Context, in *ec2.AllocateAddressInput) (*ec2.AllocateAddressOutput, error) {
+	out, err := made(ctx, s, in.DryRun, s.addresses, func(c *change) (string, error) {
+		switch {
+		case in.Address != nil:
+			return "", unsupported("Address")
+		case in.IpamPoolId != nil:
+			return "", unsupported("IpamPoolId")
+		case in.CustomerOwnedIpv4Pool != nil:
+			return "", unsupported("CustomerOwnedIpv4Pool")
+		case in.Domain != "" && in.Domain != types.DomainTypeVpc:
+			return "", invalidValue(in.Domain, "domain", "The domain must be vpc.")
+		case in.PublicIpv4Pool != nil && *in.PublicIpv4Pool != "amazon":
+			return "", wire.Errorf("InvalidPublicIpv4PoolID.NotFound", "The pool ID '%s' does not exist.", *in.PublicIpv4Pool)
+		case in.NetworkBorderGroup != nil && *in.NetworkBorderGroup != c.region:
+			return "", invalidValue(*in.NetworkBorderGroup, "networkBorderGroup", "")
+		}
+		if all, err := s.addresses.list(c.scope, nil); err != nil {
+			return "", err
+		} else if len(all) >= maxAddresses {
+			return "", wire.Errorf("AddressLimitExceeded", "The maximum number of addresses has been reached.")
+		}
+		address := record.Address{EC2Resource: c.identity(newID(s.addresses.prefix), nil)}
+		var err error
+		if address.PublicIP, err = c.pickPublicIP(address.ID); err != nil {
+			return "", err
+		}
+		s.addresses.create(c, address)
+		return address.ID, c.tag(types.ResourceTypeElasticIp, address.ID, in.TagSpecifications)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ec2.AllocateAddressOutput{
+		AllocationId: out.AllocationId, Domain: out.Domain, NetworkBorderGroup: out.NetworkBorderGroup, PublicIp: out.PublicIp, PublicIpv4Pool: out.PublicIpv4Pool,
+	}, nil
+}
+
+// addressAsked is the address that a request names by allocation or by itself.
+func (s *Service) addressAsked(in scope, allocation, publicIP *string) (record.Address, error) {
+	if allocation != nil {
+		return s.addresses.value(in, allocation)
+	}
+	if publicIP == nil {
+		return record.Address{}, missing("allocationId")
+	}
+	if _, err := netip.ParseAddr(*publicIP); err != nil {
+		return record.Address{}, invalid("Invalid value '%s' for publicIp. Not a valid IPv4 address.", *publicIP)
+	}
+	found, err := s.addresses.list(in, func(r record.Address) bool { return r.PublicIP == *publicIP })
+	if err == nil && len(found) == 0 {
+		err = wire.Errorf("InvalidAddress.NotFound", "Address '%s' not found.", *publicIP)
+	}
+	if err != nil {
+		return record.Address{}, err
+	}
+	return found[0], nil
+}
+
+// DescribeAddresses lists elastic IP addresses.
+func (s *Service) DescribeAddresses(ctx context.Context, in *ec2.DescribeAddressesInput) (*ec2.DescribeAddressesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.Clone(in.AllocationIds)
+	for _, ip := range in.PublicIps {
+		address, err := s.addressAsked(sc, nil, &ip)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, address.ID)
+	}
+	found, _, err := describe(ctx, s, s.addresses, query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters})
+	return &ec2.DescribeAddressesOutput{Addresses: found}, err
+}
+
+// ReleaseAddress gives an elastic IP address back.
+func (s *Service) ReleaseAddress(ctx context.Context, in *ec2.ReleaseAddressInput) (*ec2.ReleaseAddressOutput, error) {
+	return &ec2.ReleaseAddressOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		address, err := s.addressAsked(c.scope, in.AllocationId, in.PublicIp)
+		if err != nil {
+			return err
+		}
+		if address, err = s.addresses.remove(c, address.ID); err != nil {
+			return err
+		}
+		if address.AssociationID != "" {
+			return wire.Errorf("InvalidIPAddress.InUse", "Address %s is in use.", address.PublicIP)
+		}
+		c.add("public/"+address.PublicIP, &pending{op: func() store.Op { return s.public.RemoveOp(store.Key(address.PublicIP)) }})
+		return nil
+	})
+}
+
+// AssociateAddress points an elastic IP address at a private address of a network interface.
+func (s *Service) AssociateAddress(ctx context.Context, in *ec2.AssociateAddressInput) (*ec2.AssociateAddressOutput, error) {
+	var association string
+	err := s.write(ctx, in.DryRun, func(c *change) error {
+		address, err := s.addressAsked(c.scope, in.AllocationId, in.PublicIp)
+		if err != nil {
+			return err
+		}
+		if in.InstanceId != nil {
+			return noInstance(*in.InstanceId)
+		}
+		if in.NetworkInterfaceId == nil {
+			return wire.Errorf("MissingParameter", "Either 'instanceId' or 'networkInterfaceId' must be specified.")
+		}
+		ni, err := s.interfaces.value(c.scope, in.NetworkInterfaceId)
+		if err != nil {
+			return err
+		}
+		if err := c.mayManage(ni); err != nil {
+			return err
+		}
+		association, err = c.associate(address.ID, ni, aws.ToString(in.PrivateIpAddress), aws.ToBool(in.AllowReassociation))
+		if err != nil {
+			return err
+		}
+		return s.interfaces.claim(c, ni.ID)
+	})
+	return &ec2.AssociateAddressOutput{AssociationId: aws.String(association)}, err
+}
+
+// associate points an elastic address at a private address (the primary when private is empty) of an interface, whose row the caller
+// claims or creates.
+func (c *change) associate(allocationID string, ni record.NetworkInterface, private string, again bool) (association string, err error) {
+	if private == "" {
+		private = ni.PrivateIPs[0]
+	}
+	if !slices.Contains(ni.PrivateIPs, private) {
+		return "", invalid("The private IP address %s is not assigned to network interface '%s'.", private, ni.ID)
+	}
+	if attached, err := c.s.igws.any(c.scope, func(r record.InternetGateway) bool { return r.VPCID == ni.VPCID }); err != nil {
+		return "", err
+	} else if !attached {
+		return "", wire.Errorf("Gateway.NotAttached", "Network %s is not attached to any internet gateway", ni.VPCID)
+	}
+	// Those who detach the gateway hold the VPC.
+	if err := c.hold(ni.VPCID); err != nil {
+		return "", err
+	}
+	if other, ok := c.s.addressesOf(c.scope, ni.ID)[private]; ok && other.ID != allocationID {
+		if !again {
+			return "", wire.Errorf("Resource.AlreadyAssociated", "resource %s is already associated with associate-id %s", ni.ID, other.AssociationID)
+		}
+		if err := c.dissociate(ni.ID, []string{private}); err != nil {
+			return "", err
+		}
+	}
+	return association, c.s.addresses.edit(c, allocationID, func(r *record.Address) error {
+		there := r.NetworkInterfaceID == ni.ID && r.PrivateIPAddress == private
+		if r.AssociationID != "" && !there && !again {
+			return wire.Errorf("Resource.AlreadyAssociated", "resource %s is already associated with associate-id %s", r.ID, r.AssociationID)
+		}
+		if !there {
+			r.AssociationID, r.NetworkInterfaceID, r.PrivateIPAddress = newID("eipassoc-"), ni.ID, private
+		}
+		association = r.AssociationID
+		return nil
+	})
+}
+
+// dissociate takes the elastic addresses from some private addresses of an interface.
+func (c *change) dissociate(interfaceID string, private []string) error {
+	elastic := c.s.addressesOf(c.scope, interfaceID)
+	for _, p := range private {
+		if a, ok := elastic[p]; ok {
+			if err := c.s.addresses.edit(c, a.ID, func(r *record.Address) error {
+				r.AssociationID, r.NetworkInterfaceID, r.PrivateIPAddress = "", "", ""
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// DisassociateAddress takes an elastic IP address from its network interface.
+func (s *Service) DisassociateAddress(ctx context.Context, in *ec2.DisassociateAddressInput) (*ec2.DisassociateAddressOutput, error) {
+	return &ec2.DisassociateAddressOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		var address record.Address
+		switch {
+		case in.AssociationId != nil:
+			found, err := s.addresses.list(c.scope, func(r record.Address) bool { return r.AssociationID == *in.AssociationId })
+			if err != nil {
+				return err
+			}
+			if *in.AssociationId == "" || len(found) == 0 {
+				return wire.Errorf("InvalidAssociationID.NotFound", "The association ID '%s' does not exist", *in.AssociationId)
+			}
+			address = found[0]
+		case in.PublicIp != nil:
+			var err error
+			if address, err = s.addressAsked(c.scope, nil, in.PublicIp); err != nil {
+				return err
+			}
+		default:
+			return missing("associationId")
+		}
+		if address.AssociationID == "" {
+			return nil
+		}
+		ni, err := s.interfaces.value(c.scope, &address.NetworkInterfaceID)
+		if err != nil {
+			return err
+		}
+		if err := c.mayManage(ni); err != nil {
+			return err
+		}
+		return c.dissociate(ni.ID, []string{address.PrivateIPAddress})
+	})
+}
+
+// DescribeAddressesAttribute shows the reverse DNS names of elastic IP addresses.
+func (s *Service) DescribeAddressesAttribute(ctx context.Context, in *ec2.DescribeAddressesAttributeInput) (*ec2.DescribeAddressesAttributeOutput, error) {
+	if in.Attribute != "" && in.Attribute != types.AddressAttributeNameDomainName {
+		return nil, invalidValue(in.Attribute, "attribute", "")
+	}
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.addresses.named(sc, in.AllocationIds)
+	if err != nil {
+		return nil, err
+	}
+	var all []item[types.AddressAttribute]
+	for _, r := range rows {
+		if r.PTRRecord != "" {
+			all = append(all, item[types.AddressAttribute]{r.ID, *viewPTR(r)})
+		}
+	}
+	found, next, err := answer(ctx, query{DryRun: in.DryRun, IDs: in.AllocationIds, Max: in.MaxResults, Token: in.NextToken}, "allocationIds", all, nil, nil)
+	return &ec2.DescribeAddressesAttributeOutput{Addresses: found, NextToken: next}, err
+}
+
+func viewPTR(r record.Address) *types.AddressAttribute {
+	return &types.AddressAttribute{AllocationId: aws.String(r.ID), PublicIp: aws.String(r.PublicIP), PtrRecord: optional(r.PTRRecord)}
+}
+
+// setPTR changes the reverse DNS name of an elastic IP address.
+func (s *Service) setPTR(ctx context.Context, dryRun *bool, allocation *string, name string) (*types.AddressAttribute, error) {
+	var after record.Address
+	err := s.write(ctx, dryRun, func(c *change) error {
+		return s.addresses.edit(c, aws.ToString(allocation), func(r *record.Address) error {
+			r.PTRRecord = name
+			after = *r
+			return nil
+		})
+	})
+	return viewPTR(after), err
+}
+
+// ModifyAddressAttribute gives an elastic IP address a reverse DNS name.
+func (s *Service) ModifyAddressAttribute(ctx context.Context, in *ec2.ModifyAddressAttributeInput) (*ec2.ModifyAddressAttributeOutput, error) {
+	if aws.ToString(in.DomainName) == "" {
+		return nil, missing("domainName")
+	}
+	view, err := s.setPTR(ctx, in.DryRun, in.AllocationId, *in.DomainName)
+	return &ec2.ModifyAddressAttributeOutput{Address: view}, err
+}
+
+// ResetAddressAttribute takes the reverse DNS name from an elastic IP address.
+func (s *Service) ResetAddressAttribute(ctx context.Context, in *ec2.ResetAddressAttributeInput) (*ec2.ResetAddressAttributeOutput, error) {
+	view, err := s.setPTR(ctx, in.DryRun, in.AllocationId, "")
+	return &ec2.ResetAddressAttributeOutput{Address: view}, err
+}

@@ -1,0 +1,266 @@
+package ec2
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/md5"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+func (s *Service) keyPairKind() kind[record.KeyPair, types.KeyPairInfo] {
+	type v = types.KeyPairInfo
+	return kind[record.KeyPair, v]{
+		naming: naming{
+			resource: types.ResourceTypeKeyPair, prefix: "key-", noun: "key pair", param: "keyPairId",
+			notFound: "InvalidKeyPair.NotFound", malformed: "InvalidKeyPair.Malformed",
+		},
+		table: record.KeyPairs(s.store),
+		view: func(in scope, r record.KeyPair) v {
+			return v{
+				CreateTime: aws.Time(r.CreatedAt), KeyFingerprint: aws.String(r.Fingerprint), KeyName: aws.String(r.Name),
+				KeyPairId: aws.String(r.ID), KeyType: r.Type, PublicKey: aws.String(r.PublicKey), Tags: s.tagSet(in, r.ID),
+			}
+		},
+		tagged: func(x v) []types.Tag { return x.Tags },
+		filters: filters[v]{
+			"key-pair-id": text(func(x v) *string { return x.KeyPairId }),
+			"fingerprint": text(func(x v) *string { return x.KeyFingerprint }),
+			"key-name":    text(func(x v) *string { return x.KeyName }),
+		},
+	}
+}
+
+// newKeyPair adds a key pair under a name that is free.
+func (c *change) newKeyPair(name *string, key record.KeyPair, tags []types.TagSpecification) (string, error) {
+	switch {
+	case aws.ToString(name) == "":
+		return "", missing("keyName")
+	case len(*name) > 255:
+		return "", invalidValue(*name, "keyName", "Key names are up to 255 characters long.")
+	}
+	claim := store.Key(c.account, c.region, *name)
+	if _, err := c.s.keyNames.Get(c, claim); err == nil {
+		return "", wire.Errorf("InvalidKeyPair.Duplicate", "The key pair '%s' already exists.", *name)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return "", err
+	}
+	key.EC2Resource, key.Name = c.identity(newID(c.s.keyPairs.prefix), nil), *name
+	c.add("keyname/"+*name, &pending{op: func() store.Op { return c.s.keyNames.CreateOp(claim, record.KeyPairName{KeyPairID: key.ID}) }})
+	c.s.keyPairs.create(c, key)
+	return key.ID, c.tag(types.ResourceTypeKeyPair, key.ID, tags)
+}
+
+// CreateKeyPair makes a key pair and hands out its private half, which is kept nowhere.
+func (s *Service) CreateKeyPair(ctx context.Context, in *ec2.CreateKeyPairInput) (*ec2.CreateKeyPairOutput, error) {
+	if in.KeyFormat != "" && in.KeyFormat != types.KeyFormatPem {
+		return nil, unsupported("KeyFormat=" + string(in.KeyFormat))
+	}
+	key, private, err := generateKey(in.KeyType)
+	if err != nil {
+		return nil, err
+	}
+	out, err := made(ctx, s, in.DryRun, s.keyPairs, func(c *change) (string, error) { return c.newKeyPair(in.KeyName, key, in.TagSpecifications) })
+	if err != nil {
+		return nil, err
+	}
+	return &ec2.CreateKeyPairOutput{KeyFingerprint: out.KeyFingerprint, KeyMaterial: aws.String(private), KeyName: out.KeyName, KeyPairId: out.KeyPairId, Tags: out.Tags}, nil
+}
+
+// generateKey makes a key pair: the row and the private half in PEM. The fingerprint of an RSA key that AWS made is
+// the SHA-1 digest of the private key in PKCS #8, that of an ED25519 key OpenSSH's.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/verify-keys.html
+func generateKey(kind types.KeyType) (record.KeyPair, string, error) {
+	switch kind {
+	case "", types.KeyTypeRsa:
+		private, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			return record.KeyPair{}, "", fmt.Errorf("generate an RSA key: %w", err)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(private)
+		if err != nil {
+			return record.KeyPair{}, "", fmt.Errorf("encode an RSA key: %w", err)
+		}
+		digest := sha1.Sum(der)
+		key, err := publicHalf(types.KeyTypeRsa, private.Public(), colons(digest[:]))
+		return key, string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)})), err
+	case types.KeyTypeEd25519:
+		public, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return record.KeyPair{}, "", fmt.Errorf("generate an ED25519 key: %w", err)
+		}
+		block, err := ssh.MarshalPrivateKey(private, "")
+		if err != nil {
+			return record.KeyPair{}, "", fmt.Errorf("encode an ED25519 key: %w", err)
+		}
+		key, err := publicHalf(types.KeyTypeEd25519, public, "")
+		return key, string(pem.EncodeToMemory(block)), err
+	}
+	return record.KeyPair{}, "", invalidValue(kind, "keyType", "The key type must be rsa or ed25519.")
+}
+
+// publicHalf is the row of a public key; OpenSSH's fingerprint is computed when there is no other.
+func publicHalf(kind types.KeyType, public crypto.PublicKey, fingerprint string) (record.KeyPair, error) {
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return record.KeyPair{}, fmt.Errorf("encode a public key: %w", err)
+	}
+	if fingerprint == "" {
+		digest := sha256.Sum256(key.Marshal())
+		fingerprint = base64.StdEncoding.EncodeToString(digest[:])
+	}
+	return record.KeyPair{Type: kind, Fingerprint: fingerprint, PublicKey: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))}, nil
+}
+
+// colons is a digest in the form 1f:51:ae:…
+func colons(digest []byte) string {
+	parts := make([]string, len(digest))
+	for i, b := range digest {
+		parts[i] = fmt.Sprintf("%02x", b)
+	}
+	return strings.Join(parts, ":")
+}
+
+// ImportKeyPair registers the public half of a key pair that its owner made: in OpenSSH's form, as DER in base64, or PEM.
+func (s *Service) ImportKeyPair(ctx context.Context, in *ec2.ImportKeyPairInput) (*ec2.ImportKeyPairOutput, error) {
+	if len(in.PublicKeyMaterial) == 0 {
+		return nil, missing("publicKeyMaterial")
+	}
+	key, err := importKey(in.PublicKeyMaterial)
+	if err != nil {
+		return nil, err
+	}
+	out, err := made(ctx, s, in.DryRun, s.keyPairs, func(c *change) (string, error) { return c.newKeyPair(in.KeyName, key, in.TagSpecifications) })
+	if err != nil {
+		return nil, err
+	}
+	return &ec2.ImportKeyPairOutput{KeyFingerprint: out.KeyFingerprint, KeyName: out.KeyName, KeyPairId: out.KeyPairId, Tags: out.Tags}, nil
+}
+
+// importKey reads a public key. The fingerprint of an imported RSA key is the MD5 digest of its DER form.
+func importKey(material []byte) (record.KeyPair, error) {
+	public, err := parsePublicKey(material)
+	if err != nil {
+		return record.KeyPair{}, wire.Errorf("InvalidKey.Format", "Key is not in valid OpenSSH public key format")
+	}
+	switch public := public.(type) {
+	case *rsa.PublicKey:
+		if bits := public.N.BitLen(); bits != 1024 && bits != 2048 && bits != 4096 {
+			return record.KeyPair{}, wire.Errorf("InvalidKey.Format", "RSA keys must be 1024, 2048 or 4096 bits long; this one has %d.", bits)
+		}
+		der, err := x509.MarshalPKIXPublicKey(public)
+		if err != nil {
+			return record.KeyPair{}, fmt.Errorf("encode a public key: %w", err)
+		}
+		digest := md5.Sum(der)
+		return publicHalf(types.KeyTypeRsa, public, colons(digest[:]))
+	case ed25519.PublicKey:
+		return publicHalf(types.KeyTypeEd25519, public, "")
+	}
+	return record.KeyPair{}, wire.Errorf("InvalidKey.Format", "Only RSA and ED25519 keys are supported.")
+}
+
+func parsePublicKey(material []byte) (crypto.PublicKey, error) {
+	if key, _, _, _, err := ssh.ParseAuthorizedKey(material); err == nil {
+		if holder, ok := key.(ssh.CryptoPublicKey); ok {
+			return holder.CryptoPublicKey(), nil
+		}
+	}
+	if block, _ := pem.Decode(material); block != nil {
+		return x509.ParsePKIXPublicKey(block.Bytes)
+	}
+	der, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(material)))
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParsePKIXPublicKey(der)
+}
+
+// keyNamed is the key pair of that name.
+func (s *Service) keyNamed(in scope, name string) (record.KeyPair, error) {
+	row, err := s.keyNames.Get(in, store.Key(in.account, in.region, name))
+	if errors.Is(err, store.ErrNotFound) {
+		return record.KeyPair{}, wire.Errorf("InvalidKeyPair.NotFound", "The key pair '%s' does not exist", name)
+	}
+	if err != nil {
+		return record.KeyPair{}, err
+	}
+	return s.keyPairs.value(in, &row.Value.KeyPairID)
+}
+
+// DescribeKeyPairs lists key pairs.
+func (s *Service) DescribeKeyPairs(ctx context.Context, in *ec2.DescribeKeyPairsInput) (*ec2.DescribeKeyPairsOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.Clone(in.KeyPairIds)
+	for _, name := range in.KeyNames {
+		key, err := s.keyNamed(sc, name)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, key.ID)
+	}
+	found, _, err := describe(ctx, s, s.keyPairs, query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters})
+	if !aws.ToBool(in.IncludePublicKey) {
+		for i := range found {
+			found[i].PublicKey = nil
+		}
+	}
+	return &ec2.DescribeKeyPairsOutput{KeyPairs: found}, err
+}
+
+// DeleteKeyPair deletes a key pair. One that does not exist is no error.
+func (s *Service) DeleteKeyPair(ctx context.Context, in *ec2.DeleteKeyPairInput) (*ec2.DeleteKeyPairOutput, error) {
+	out := &ec2.DeleteKeyPairOutput{Return: aws.Bool(true)}
+	return out, s.write(ctx, in.DryRun, func(c *change) error {
+		id := aws.ToString(in.KeyPairId)
+		switch {
+		case id != "":
+			if err := s.keyPairs.valid(id); err != nil {
+				return err
+			}
+		case aws.ToString(in.KeyName) != "":
+			row, err := s.keyNames.Get(c, store.Key(c.account, c.region, *in.KeyName))
+			if errors.Is(err, store.ErrNotFound) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			id = row.Value.KeyPairID
+		default:
+			return missing("keyName")
+		}
+		if _, err := s.keyPairs.table.Get(c, c.key(id)); errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		key, err := s.keyPairs.remove(c, id)
+		if err != nil {
+			return err
+		}
+		c.add("keyname/"+key.Name, &pending{op: func() store.Op { return s.keyNames.RemoveOp(store.Key(c.account, c.region, key.Name)) }})
+		out.KeyPairId = aws.String(id)
+		return nil
+	})
+}

@@ -1,0 +1,529 @@
+package ec2
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+func (s *Service) routeTableKind() kind[record.RouteTable, types.RouteTable] {
+	type v = types.RouteTable
+	association := func(member func(types.RouteTableAssociation) *string) func(v) []string {
+		return func(x v) []string { return each(x.Associations, member) }
+	}
+	route := func(member func(types.Route) *string) func(v) []string {
+		return func(x v) []string { return each(x.Routes, member) }
+	}
+	return kind[record.RouteTable, v]{
+		naming: naming{
+			resource: types.ResourceTypeRouteTable, prefix: "rtb-", noun: "routeTable ID", param: "routeTableId",
+			notFound: "InvalidRouteTableID.NotFound", malformed: "InvalidRouteTableId.Malformed",
+		},
+		table:  record.RouteTables(s.store),
+		view:   s.viewRouteTable,
+		tagged: func(x v) []types.Tag { return x.Tags },
+		vpc:    func(r record.RouteTable) string { return r.VPCID },
+		filters: filters[v]{
+			"association.gateway-id":                 association(func(a types.RouteTableAssociation) *string { return a.GatewayId }),
+			"association.route-table-association-id": association(func(a types.RouteTableAssociation) *string { return a.RouteTableAssociationId }),
+			"association.route-table-id":             association(func(a types.RouteTableAssociation) *string { return a.RouteTableId }),
+			"association.subnet-id":                  association(func(a types.RouteTableAssociation) *string { return a.SubnetId }),
+			"association.main": func(x v) []string {
+				// A table without associations is not main either.
+				main := slices.ContainsFunc(x.Associations, func(a types.RouteTableAssociation) bool { return aws.ToBool(a.Main) })
+				return flag(func(bool) *bool { return &main })(main)
+			},
+			"owner-id":                              text(func(x v) *string { return x.OwnerId }),
+			"route-table-id":                        text(func(x v) *string { return x.RouteTableId }),
+			"route.destination-cidr-block":          route(func(r types.Route) *string { return r.DestinationCidrBlock }),
+			"route.destination-ipv6-cidr-block":     route(func(r types.Route) *string { return r.DestinationIpv6CidrBlock }),
+			"route.destination-prefix-list-id":      route(func(r types.Route) *string { return r.DestinationPrefixListId }),
+			"route.egress-only-internet-gateway-id": route(func(r types.Route) *string { return r.EgressOnlyInternetGatewayId }),
+			"route.gateway-id":                      route(func(r types.Route) *string { return r.GatewayId }),
+			"route.instance-id":                     route(func(r types.Route) *string { return r.InstanceId }),
+			"route.nat-gateway-id":                  route(func(r types.Route) *string { return r.NatGatewayId }),
+			"route.transit-gateway-id":              route(func(r types.Route) *string { return r.TransitGatewayId }),
+			"route.origin":                          route(func(r types.Route) *string { return (*string)(&r.Origin) }),
+			"route.state":                           route(func(r types.Route) *string { return (*string)(&r.State) }),
+			"route.vpc-peering-connection-id":       route(func(r types.Route) *string { return r.VpcPeeringConnectionId }),
+			"vpc-id":                                text(func(x v) *string { return x.VpcId }),
+		},
+	}
+}
+
+func (s *Service) viewRouteTable(in scope, r record.RouteTable) types.RouteTable {
+	v := types.RouteTable{
+		Associations: []types.RouteTableAssociation{}, OwnerId: aws.String(r.Account), PropagatingVgws: []types.PropagatingVgw{},
+		RouteTableId: aws.String(r.ID), Routes: []types.Route{}, Tags: s.tagSet(in, r.ID), VpcId: aws.String(r.VPCID),
+	}
+	vpc, err := s.vpcs.value(in, &r.VPCID)
+	if err != nil {
+		return v // deleted with its VPC a moment ago
+	}
+	associate := func(id string, main bool, subnet, gateway *string) {
+		v.Associations = append(v.Associations, types.RouteTableAssociation{
+			AssociationState: &types.RouteTableAssociationState{State: types.RouteTableAssociationStateCodeAssociated},
+			Main:             aws.Bool(main), RouteTableAssociationId: aws.String(id), RouteTableId: aws.String(r.ID), SubnetId: subnet, GatewayId: gateway,
+		})
+	}
+	if vpc.MainRouteTableID == r.ID {
+		associate(vpc.MainRouteTableAssociationID, true, nil, nil)
+	}
+	subnets, _ := s.subnets.list(in, func(sub record.Subnet) bool { return sub.RouteTableID == r.ID })
+	for _, sub := range subnets {
+		associate(sub.RouteTableAssociationID, false, aws.String(sub.ID), nil)
+	}
+	gateways, _ := s.igws.list(in, func(g record.InternetGateway) bool { return g.RouteTableID == r.ID })
+	for _, g := range gateways {
+		associate(g.RouteTableAssociationID, false, nil, aws.String(g.ID))
+	}
+	for _, a := range slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs) {
+		if !slices.ContainsFunc(r.Routes, func(own record.Route) bool { return own.Destination == a.CIDR }) {
+			v.Routes = append(v.Routes, s.viewRoute(in, r.VPCID, record.Route{Destination: a.CIDR, Target: localTarget, Origin: types.RouteOriginCreateRouteTable}))
+		}
+	}
+	for _, own := range r.Routes {
+		v.Routes = append(v.Routes, s.viewRoute(in, r.VPCID, own))
+	}
+	return v
+}
+
+// localTarget is the target of the routes inside a VPC.
+const localTarget = "local"
+
+func (s *Service) viewRoute(in scope, vpcID string, r record.Route) types.Route {
+	v := types.Route{Origin: r.Origin, State: types.RouteStateActive}
+	switch {
+	case strings.HasPrefix(r.Destination, prefixListNames.prefix):
+		v.DestinationPrefixListId = aws.String(r.Destination)
+	case strings.Contains(r.Destination, ":"):
+		v.DestinationIpv6CidrBlock = aws.String(r.Destination)
+	default:
+		v.DestinationCidrBlock = aws.String(r.Destination)
+	}
+	target, there := aws.String(r.Target), true
+	switch {
+	case strings.HasPrefix(r.Target, s.nats.prefix):
+		v.NatGatewayId = target
+		_, err := s.nats.value(in, target)
+		there = err == nil
+	case strings.HasPrefix(r.Target, s.interfaces.prefix):
+		v.NetworkInterfaceId = target
+		ni, err := s.interfaces.value(in, target)
+		there = err == nil && ni.Attachment != nil
+		if err == nil && ni.Attachment != nil && ni.Attachment.InstanceID != "" {
+			v.InstanceId, v.InstanceOwnerId = aws.String(ni.Attachment.InstanceID), aws.String(ni.Attachment.InstanceOwnerID)
+		}
+	case strings.HasPrefix(r.Target, s.eigws.prefix):
+		v.EgressOnlyInternetGatewayId = target
+		_, err := s.eigws.value(in, target)
+		there = err == nil
+	default:
+		v.GatewayId = target
+		if strings.HasPrefix(r.Target, s.igws.prefix) {
+			g, err := s.igws.value(in, target)
+			there = err == nil && g.VPCID == vpcID
+		}
+	}
+	if !there {
+		v.State = types.RouteStateBlackhole
+	}
+	return v
+}
+
+// CreateRouteTable makes a route table with the local routes.
+func (s *Service) CreateRouteTable(ctx context.Context, in *ec2.CreateRouteTableInput) (*ec2.CreateRouteTableOutput, error) {
+	out, err := made(ctx, s, in.DryRun, s.routeTables, func(c *change) (string, error) {
+		id := newID(s.routeTables.prefix)
+		if prior, err := c.once(in.ClientToken, s.routeTables.naming, id, in); prior != "" || err != nil {
+			return prior, err
+		}
+		vpc, err := s.vpcs.value(c.scope, in.VpcId)
+		if err != nil {
+			return "", err
+		}
+		if err := c.hold(vpc.ID); err != nil {
+			return "", err
+		}
+		if all, err := s.routeTables.list(c.scope, func(r record.RouteTable) bool { return r.VPCID == vpc.ID }); err != nil {
+			return "", err
+		} else if len(all) >= maxRouteTablesPerVPC {
+			return "", wire.Errorf("RouteTableLimitExceeded", "The maximum number of route tables for VPC '%s' has been reached.", vpc.ID)
+		}
+		s.routeTables.create(c, record.RouteTable{EC2Resource: c.identity(id, in.ClientToken), VPCID: vpc.ID})
+		return id, c.tag(types.ResourceTypeRouteTable, id, in.TagSpecifications)
+	})
+	return &ec2.CreateRouteTableOutput{RouteTable: out, ClientToken: in.ClientToken}, err
+}
+
+// DescribeRouteTables lists route tables.
+func (s *Service) DescribeRouteTables(ctx context.Context, in *ec2.DescribeRouteTablesInput) (*ec2.DescribeRouteTablesOutput, error) {
+	found, next, err := describe(ctx, s, s.routeTables, query{in.DryRun, in.RouteTableIds, in.Filters, in.MaxResults, in.NextToken})
+	return &ec2.DescribeRouteTablesOutput{RouteTables: found, NextToken: next}, err
+}
+
+// DeleteRouteTable deletes a route table that no subnet or gateway uses and that is not the main one.
+func (s *Service) DeleteRouteTable(ctx context.Context, in *ec2.DeleteRouteTableInput) (*ec2.DeleteRouteTableOutput, error) {
+	return &ec2.DeleteRouteTableOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		table, err := s.routeTables.remove(c, aws.ToString(in.RouteTableId))
+		if err != nil {
+			return err
+		}
+		if err := c.hold(table.VPCID); err != nil {
+			return err
+		}
+		if len(s.viewRouteTable(c.scope, table).Associations) > 0 {
+			return dependency("routeTable", table.ID)
+		}
+		endpoints, err := s.endpoints.list(c.scope, func(r record.VPCEndpoint) bool { return slices.Contains(r.RouteTableIDs, table.ID) })
+		if err != nil {
+			return err
+		}
+		for _, e := range endpoints {
+			if err := s.endpoints.edit(c, e.ID, func(r *record.VPCEndpoint) error {
+				r.RouteTableIDs = slices.DeleteFunc(r.RouteTableIDs, func(id string) bool { return id == table.ID })
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// AssociateRouteTable makes a subnet use a route table, or an internet gateway for what comes in.
+func (s *Service) AssociateRouteTable(ctx context.Context, in *ec2.AssociateRouteTableInput) (*ec2.AssociateRouteTableOutput, error) {
+	id := newID("rtbassoc-")
+	err := s.write(ctx, in.DryRun, func(c *change) error {
+		table, err := s.routeTables.value(c.scope, in.RouteTableId)
+		if err != nil {
+			return err
+		}
+		if err := s.routeTables.require(c, table.ID); err != nil {
+			return err
+		}
+		c.touch(table.VPCID)
+		switch {
+		case in.SubnetId != nil:
+			return s.subnets.edit(c, *in.SubnetId, func(r *record.Subnet) error {
+				if err := associable(table, r.VPCID, "subnet", r.ID, r.RouteTableAssociationID); err != nil {
+					return err
+				}
+				r.RouteTableID, r.RouteTableAssociationID = table.ID, id
+				return nil
+			})
+		case in.GatewayId != nil:
+			return s.igws.edit(c, *in.GatewayId, func(r *record.InternetGateway) error {
+				if err := associable(table, r.VPCID, "gateway", r.ID, r.RouteTableAssociationID); err != nil {
+					return err
+				}
+				r.RouteTableID, r.RouteTableAssociationID = table.ID, id
+				return nil
+			})
+		}
+		return missing("subnetId")
+	})
+	return &ec2.AssociateRouteTableOutput{AssociationId: aws.String(id), AssociationState: &types.RouteTableAssociationState{State: types.RouteTableAssociationStateCodeAssociated}}, err
+}
+
+// associable refuses to associate a table with what lies in another VPC or has a table already.
+func associable(table record.RouteTable, vpcID, noun, id, existing string) error {
+	if vpcID != table.VPCID {
+		return wire.Errorf("InvalidParameterValue", "Route table %s and %s %s belong to different networks", table.ID, noun, id)
+	}
+	if existing != "" {
+		return wire.Errorf("Resource.AlreadyAssociated", "the specified association for route table %s conflicts with an existing association", table.ID)
+	}
+	return nil
+}
+
+func missingAssociation(id string) error {
+	return wire.Errorf("InvalidAssociationID.NotFound", "The association ID '%s' does not exist", id)
+}
+
+// editAssociation changes what is associated under an id: the main table of a VPC, or that of a subnet or a gateway. to gets the table's VPC and whether
+// it is the main association, and returns the new table and association.
+func (c *change) editAssociation(id string, to func(vpcID string, main bool) (table, association string, err error)) error {
+	if id == "" {
+		return missing("associationId")
+	}
+	s := c.s
+	if found, err := s.subnets.list(c.scope, func(r record.Subnet) bool { return r.RouteTableAssociationID == id }); err != nil {
+		return err
+	} else if len(found) > 0 {
+		return s.subnets.edit(c, found[0].ID, func(r *record.Subnet) (err error) {
+			if r.RouteTableAssociationID != id {
+				return missingAssociation(id)
+			}
+			r.RouteTableID, r.RouteTableAssociationID, err = to(r.VPCID, false)
+			return err
+		})
+	}
+	if found, err := s.igws.list(c.scope, func(r record.InternetGateway) bool { return r.RouteTableAssociationID == id }); err != nil {
+		return err
+	} else if len(found) > 0 {
+		return s.igws.edit(c, found[0].ID, func(r *record.InternetGateway) (err error) {
+			r.RouteTableID, r.RouteTableAssociationID, err = to(r.VPCID, false)
+			return err
+		})
+	}
+	found, err := s.vpcs.list(c.scope, func(r record.VPC) bool { return r.MainRouteTableAssociationID == id })
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return missingAssociation(id)
+	}
+	return s.vpcs.edit(c, found[0].ID, func(r *record.VPC) (err error) {
+		r.MainRouteTableID, r.MainRouteTableAssociationID, err = to(r.ID, true)
+		return err
+	})
+}
+
+// DisassociateRouteTable makes a subnet use the main route table again.
+func (s *Service) DisassociateRouteTable(ctx context.Context, in *ec2.DisassociateRouteTableInput) (*ec2.DisassociateRouteTableOutput, error) {
+	id := aws.ToString(in.AssociationId)
+	return &ec2.DisassociateRouteTableOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		return c.editAssociation(id, func(_ string, main bool) (string, string, error) {
+			if main {
+				return "", "", invalid("cannot disassociate the main route table association %s", id)
+			}
+			return "", "", nil
+		})
+	})
+}
+
+// ReplaceRouteTableAssociation makes a subnet or gateway use another route table, or another table the main one.
+func (s *Service) ReplaceRouteTableAssociation(ctx context.Context, in *ec2.ReplaceRouteTableAssociationInput) (*ec2.ReplaceRouteTableAssociationOutput, error) {
+	id := newID("rtbassoc-")
+	err := s.write(ctx, in.DryRun, func(c *change) error {
+		table, err := s.routeTables.value(c.scope, in.RouteTableId)
+		if err != nil {
+			return err
+		}
+		if err := s.routeTables.require(c, table.ID); err != nil {
+			return err
+		}
+		c.touch(table.VPCID)
+		return c.editAssociation(aws.ToString(in.AssociationId), func(vpcID string, _ bool) (string, string, error) {
+			return table.ID, id, associable(table, vpcID, "network", vpcID, "")
+		})
+	})
+	return &ec2.ReplaceRouteTableAssociationOutput{NewAssociationId: aws.String(id), AssociationState: &types.RouteTableAssociationState{State: types.RouteTableAssociationStateCodeAssociated}}, err
+}
+
+// routeRequest is what the calls about one route have in common.
+type routeRequest struct {
+	table                  *string
+	cidr, ipv6, prefixList *string
+	targets                routeTargets
+}
+
+// routeTargets are the targets that a request may name; those which coracle does not have are named to be refused.
+type routeTargets struct {
+	gateway, egressOnly, nat, networkInterface, instance, endpoint *string
+	peering, transit, carrier, localGateway, coreNetwork, odb      *string
+}
+
+// destination is the route's destination in canonical form.
+func (q routeRequest) destination(in scope) (string, error) {
+	given := 0
+	for _, d := range []*string{q.cidr, q.ipv6, q.prefixList} {
+		if d != nil {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return "", wire.Errorf("InvalidParameterCombination", "Exactly one of destinationCidrBlock, destinationIpv6CidrBlock and destinationPrefixListId must be specified.")
+	case q.cidr != nil:
+		block, err := ipv4Block(*q.cidr, "destinationCidrBlock")
+		return block.String(), err
+	case q.ipv6 != nil:
+		block, err := netip.ParsePrefix(*q.ipv6)
+		if err != nil || !block.Addr().Is6() {
+			return "", invalidValue(*q.ipv6, "destinationIpv6CidrBlock", "This is not a valid IPv6 CIDR block.")
+		}
+		return block.Masked().String(), nil
+	}
+	list, err := in.prefixList(*q.prefixList)
+	return list.id, err
+}
+
+// routeTarget is the target that a request names for a route of a VPC, which exists and is the VPC's.
+func (c *change) routeTarget(tableID, vpcID string, t routeTargets) (string, error) {
+	given := slices.DeleteFunc([]*string{t.gateway, t.egressOnly, t.nat, t.networkInterface, t.instance, t.endpoint, t.peering, t.transit, t.carrier, t.localGateway, t.coreNetwork, t.odb},
+		func(p *string) bool { return p == nil })
+	if len(given) != 1 {
+		return "", wire.Errorf("InvalidParameterCombination", "The request must contain exactly one of gatewayId, natGatewayId, networkInterfaceId, egressOnlyInternetGatewayId, instanceId and vpcEndpointId.")
+	}
+	id, s := *given[0], c.s
+	var owner string
+	switch {
+	case t.gateway != nil && strings.HasPrefix(id, s.igws.prefix):
+		gateway, err := s.igws.value(c.scope, &id)
+		if err != nil {
+			return "", err
+		}
+		owner = gateway.VPCID
+	case t.gateway != nil:
+		return "", wire.Errorf("InvalidGatewayID.NotFound", "The gateway ID '%s' does not exist", id)
+	case t.egressOnly != nil:
+		gateway, err := s.eigws.value(c.scope, &id)
+		if err != nil {
+			return "", err
+		}
+		owner = gateway.VPCID
+	case t.nat != nil:
+		nat, err := s.nats.value(c.scope, &id)
+		if err != nil {
+			return "", wire.Errorf("InvalidNatGatewayID.NotFound", "The natGateway ID '%s' does not exist", id)
+		}
+		owner = nat.VPCID
+	case t.networkInterface != nil:
+		ni, err := s.interfaces.value(c.scope, &id)
+		if err != nil {
+			return "", err
+		}
+		owner = ni.VPCID
+	case t.instance != nil:
+		return "", noInstance(id)
+	case t.endpoint != nil:
+		return "", wire.Errorf("RouteNotSupported", "Route table contains unsupported route target: %s. VPC Endpoints of this type cannot be used as route targets.", id)
+	case t.peering != nil:
+		return "", wire.Errorf("InvalidVpcPeeringConnectionID.NotFound", "The vpcPeeringConnection ID '%s' does not exist", id)
+	case t.transit != nil:
+		return "", wire.Errorf("InvalidTransitGatewayID.NotFound", "The transitGateway ID '%s' does not exist", id)
+	default:
+		return "", wire.Errorf("InvalidGatewayID.NotFound", "The gateway ID '%s' does not exist", id)
+	}
+	if owner != vpcID {
+		return "", wire.Errorf("InvalidParameterValue", "route table %s and network gateway %s belong to different networks", tableID, id)
+	}
+	return id, nil
+}
+
+// editRoute changes the routes of a table; edit gets the destination, the place of its route or -1, and the VPC.
+func (c *change) editRoute(q routeRequest, edit func(r *record.RouteTable, vpc record.VPC, destination string, i int) error) error {
+	return c.s.routeTables.edit(c, aws.ToString(q.table), func(r *record.RouteTable) error {
+		destination, err := q.destination(c.scope)
+		if err != nil {
+			return err
+		}
+		vpc, err := c.s.vpcs.value(c.scope, &r.VPCID)
+		if err != nil {
+			return err
+		}
+		return edit(r, vpc, destination, slices.IndexFunc(r.Routes, func(own record.Route) bool { return own.Destination == destination }))
+	})
+}
+
+// local reports whether a destination is one of the VPC's own blocks, and whether it lies within one.
+func local(vpc record.VPC, destination string) (own, inside bool) {
+	block, err := netip.ParsePrefix(destination)
+	if err != nil {
+		return false, false
+	}
+	for _, a := range slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs) {
+		own = own || a.CIDR == destination
+	}
+	return own, within(slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs), block)
+}
+
+// insideOnly refuses a route within the VPC to anything but a network interface.
+func insideOnly(inside bool, destination, target string) error {
+	if inside && !strings.HasPrefix(target, "eni-") {
+		return invalid("The destination CIDR block %s is equal to or more specific than one of this VPC's CIDR blocks. This route can target only an interface or an instance.", destination)
+	}
+	return nil
+}
+
+// CreateRoute adds a route.
+func (s *Service) CreateRoute(ctx context.Context, in *ec2.CreateRouteInput) (*ec2.CreateRouteOutput, error) {
+	err := s.write(ctx, in.DryRun, func(c *change) error {
+		q := routeRequest{in.RouteTableId, in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId, routeTargets{
+			in.GatewayId, in.EgressOnlyInternetGatewayId, in.NatGatewayId, in.NetworkInterfaceId, in.InstanceId, in.VpcEndpointId,
+			in.VpcPeeringConnectionId, in.TransitGatewayId, in.CarrierGatewayId, in.LocalGatewayId, in.CoreNetworkArn, in.OdbNetworkArn,
+		}}
+		return c.editRoute(q, func(r *record.RouteTable, vpc record.VPC, destination string, i int) error {
+			target, err := c.routeTarget(r.ID, vpc.ID, q.targets)
+			if err != nil {
+				return err
+			}
+			own, inside := local(vpc, destination)
+			if i >= 0 || own {
+				return wire.Errorf("RouteAlreadyExists", "The route identified by %s already exists.", destination)
+			}
+			if err := insideOnly(inside, destination, target); err != nil {
+				return err
+			}
+			if len(r.Routes) >= maxRoutesPerTable {
+				return wire.Errorf("RouteLimitExceeded", "The maximum number of routes has been reached.")
+			}
+			r.Routes = append(r.Routes, record.Route{Destination: destination, Target: target, Origin: types.RouteOriginCreateRoute})
+			return nil
+		})
+	})
+	return &ec2.CreateRouteOutput{Return: aws.Bool(err == nil)}, err
+}
+
+// ReplaceRoute gives a route another target. The local routes can point at an interface, and back.
+func (s *Service) ReplaceRoute(ctx context.Context, in *ec2.ReplaceRouteInput) (*ec2.ReplaceRouteOutput, error) {
+	return &ec2.ReplaceRouteOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		q := routeRequest{in.RouteTableId, in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId, routeTargets{
+			in.GatewayId, in.EgressOnlyInternetGatewayId, in.NatGatewayId, in.NetworkInterfaceId, in.InstanceId, in.VpcEndpointId,
+			in.VpcPeeringConnectionId, in.TransitGatewayId, in.CarrierGatewayId, in.LocalGatewayId, in.CoreNetworkArn, in.OdbNetworkArn,
+		}}
+		return c.editRoute(q, func(r *record.RouteTable, vpc record.VPC, destination string, i int) error {
+			own, inside := local(vpc, destination)
+			if aws.ToBool(in.LocalTarget) && own {
+				r.Routes = slices.DeleteFunc(r.Routes, func(route record.Route) bool { return route.Destination == destination })
+				return nil
+			}
+			target, err := c.routeTarget(r.ID, vpc.ID, q.targets)
+			if err != nil {
+				return err
+			}
+			if err := insideOnly(inside, destination, target); err != nil {
+				return err
+			}
+			switch {
+			case i >= 0:
+				r.Routes[i].Target = target
+			case own:
+				r.Routes = append(r.Routes, record.Route{Destination: destination, Target: target, Origin: types.RouteOriginCreateRouteTable})
+			default:
+				return wire.Errorf("InvalidParameterValue", "There is no route defined for '%s' in the route table. Use CreateRoute instead.", destination)
+			}
+			return nil
+		})
+	})
+}
+
+// DeleteRoute removes a route.
+func (s *Service) DeleteRoute(ctx context.Context, in *ec2.DeleteRouteInput) (*ec2.DeleteRouteOutput, error) {
+	return &ec2.DeleteRouteOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		q := routeRequest{table: in.RouteTableId, cidr: in.DestinationCidrBlock, ipv6: in.DestinationIpv6CidrBlock, prefixList: in.DestinationPrefixListId}
+		return c.editRoute(q, func(r *record.RouteTable, vpc record.VPC, destination string, i int) error {
+			if own, _ := local(vpc, destination); own {
+				return invalid("cannot remove local route %s in route table %s", destination, r.ID)
+			}
+			if i < 0 {
+				return wire.Errorf("InvalidRoute.NotFound", "no route with destination-cidr-block %s in route table %s", destination, r.ID)
+			}
+			if strings.HasPrefix(r.Routes[i].Target, s.endpoints.prefix) {
+				return invalid("cannot remove VPC endpoint route %s in route table %s", destination, r.ID)
+			}
+			r.Routes = slices.Delete(r.Routes, i, i+1)
+			return nil
+		})
+	})
+}

@@ -1,0 +1,128 @@
+package ec2
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Service is the EC2 API. Its exported methods are the operations that it serves.
+type Service struct {
+	store *store.Store
+	now   func() time.Time
+
+	regions  store.Table[record.EC2Region]
+	tags     store.Table[record.EC2Tags]
+	tokens   store.Table[record.EC2ClientToken]
+	contents store.Table[record.VPCContents]
+	blocks   store.Table[record.AddressBlock]
+	public   store.Table[record.PublicIP]
+	keyNames store.Table[record.KeyPairName]
+
+	vpcs        kind[record.VPC, types.Vpc]
+	subnets     kind[record.Subnet, types.Subnet]
+	groups      kind[record.SecurityGroup, types.SecurityGroup]
+	routeTables kind[record.RouteTable, types.RouteTable]
+	igws        kind[record.InternetGateway, types.InternetGateway]
+	eigws       kind[record.EgressOnlyInternetGateway, types.EgressOnlyInternetGateway]
+	nats        kind[record.NATGateway, types.NatGateway]
+	addresses   kind[record.Address, types.Address]
+	interfaces  kind[record.NetworkInterface, types.NetworkInterface]
+	acls        kind[record.NetworkACL, types.NetworkAcl]
+	dhcpOptions kind[record.DHCPOptions, types.DhcpOptions]
+	endpoints   kind[record.VPCEndpoint, types.VpcEndpoint]
+	keyPairs    kind[record.KeyPair, types.KeyPairInfo]
+}
+
+// New is the EC2 service over s.
+func New(s *store.Store) *Service {
+	svc := &Service{
+		store:    s,
+		now:      time.Now,
+		regions:  record.EC2Regions(s),
+		tags:     record.EC2TagsTable(s),
+		tokens:   record.EC2ClientTokens(s),
+		contents: record.VPCContentsTable(s),
+		blocks:   record.AddressBlocks(s),
+		public:   record.PublicIPs(s),
+		keyNames: record.KeyPairNames(s),
+	}
+	svc.vpcs = svc.vpcKind()
+	svc.subnets = svc.subnetKind()
+	svc.groups = svc.securityGroupKind()
+	svc.routeTables = svc.routeTableKind()
+	svc.igws = svc.internetGatewayKind()
+	svc.eigws = svc.egressOnlyInternetGatewayKind()
+	svc.nats = svc.natGatewayKind()
+	svc.addresses = svc.addressKind()
+	svc.interfaces = svc.networkInterfaceKind()
+	svc.acls = svc.networkACLKind()
+	svc.dhcpOptions = svc.dhcpOptionsKind()
+	svc.endpoints = svc.vpcEndpointKind()
+	svc.keyPairs = svc.keyPairKind()
+	return svc
+}
+
+// kinds are all kinds of resources that exist on their own, for tags and targets.
+func (s *Service) kinds() []anyKind {
+	return []anyKind{
+		s.vpcs, s.subnets, s.groups, s.routeTables, s.igws, s.eigws, s.nats, s.addresses, s.interfaces, s.acls,
+		s.dhcpOptions, s.endpoints, s.keyPairs, ruleKind{s},
+	}
+}
+
+// scope is what a call works in: its account, its region and who calls.
+type scope struct {
+	context.Context
+	account string
+	region  string
+	caller  wire.Caller
+}
+
+// scope is the scope of a request, in which the account's default resources exist.
+func (s *Service) scope(ctx context.Context) (scope, error) {
+	in, err := scopeOf(ctx)
+	if err != nil {
+		return in, err
+	}
+	return in, s.settle(in)
+}
+
+func scopeOf(ctx context.Context) (scope, error) {
+	caller := wire.CallerFrom(ctx)
+	in := scope{Context: ctx, account: caller.Account, region: wire.RegionFrom(ctx), caller: caller}
+	if _, ok := regions[in.region]; !ok {
+		return in, wire.Errorf("InvalidParameterValue", "Invalid region: '%s'. DescribeRegions lists the valid regions.", in.region)
+	}
+	return in, nil
+}
+
+// prefix is the prefix of the keys of the account's resources in the region.
+func (in scope) prefix() string { return store.Prefix(in.account, in.region) }
+
+func (in scope) key(id string) string { return record.EC2Key(in.account, in.region, id) }
+
+// arn is the ARN of a resource of the account.
+func (in scope) arn(resource types.ResourceType, id string) string {
+	return "arn:aws:ec2:" + in.region + ":" + in.account + ":" + string(resource) + "/" + id
+}
+
+// service reports whether the caller is an AWS service that acts for the account under its service-linked role.
+func (in scope) service() bool {
+	return strings.Contains(in.caller.PrincipalARN, ":role/aws-service-role/")
+}
+
+// newID is a new id with that prefix and 17 random hexadecimal digits.
+func newID(prefix string) string {
+	var b [9]byte
+	rand.Read(b[:]) // never fails
+	return prefix + hex.EncodeToString(b[:])[:17]
+}

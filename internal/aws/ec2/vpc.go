@@ -1,0 +1,305 @@
+package ec2
+
+import (
+	"context"
+	"crypto/rand"
+	"net/netip"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Quotas. AWS starts lower with VPCs and addresses (five each), and raises them on request.
+// https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
+const (
+	maxVPCs              = 100
+	maxCIDRsPerVPC       = 5
+	maxSubnetsPerVPC     = 200
+	maxInternetGateways  = 100
+	maxAddresses         = 100
+	maxRoutesPerTable    = 500
+	maxRouteTablesPerVPC = 200
+	maxACLsPerVPC        = 200
+	maxGroups            = 2500
+	// The rules of each direction in a group, and the groups of an interface.
+	maxRulesPerGroup      = 60
+	maxGroupsPerInterface = 5
+)
+
+func decimal(n int) string { return strconv.Itoa(n) }
+
+func (s *Service) vpcKind() kind[record.VPC, types.Vpc] {
+	type v = types.Vpc
+	return kind[record.VPC, v]{
+		naming: naming{
+			resource: types.ResourceTypeVpc, prefix: "vpc-", noun: "vpc ID", param: "vpcId",
+			notFound: "InvalidVpcID.NotFound", malformed: "InvalidVpcID.Malformed",
+		},
+		table:  record.VPCs(s.store),
+		view:   s.viewVPC,
+		tagged: func(x v) []types.Tag { return x.Tags },
+		vpc:    func(r record.VPC) string { return r.ID },
+		filters: filters[v]{
+			"cidr": text(func(x v) *string { return x.CidrBlock }),
+			"cidr-block-association.cidr-block": func(x v) []string {
+				return each(x.CidrBlockAssociationSet, func(a types.VpcCidrBlockAssociation) *string { return a.CidrBlock })
+			},
+			"cidr-block-association.association-id": func(x v) []string {
+				return each(x.CidrBlockAssociationSet, func(a types.VpcCidrBlockAssociation) *string { return a.AssociationId })
+			},
+			"cidr-block-association.state": func(x v) []string {
+				return each(x.CidrBlockAssociationSet, func(a types.VpcCidrBlockAssociation) *types.VpcCidrBlockStateCode { return &a.CidrBlockState.State })
+			},
+			"dhcp-options-id": text(func(x v) *string { return x.DhcpOptionsId }),
+			"ipv6-cidr-block-association.ipv6-cidr-block": func(x v) []string {
+				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *string { return a.Ipv6CidrBlock })
+			},
+			"ipv6-cidr-block-association.ipv6-pool": func(x v) []string {
+				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *string { return a.Ipv6Pool })
+			},
+			"ipv6-cidr-block-association.association-id": func(x v) []string {
+				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *string { return a.AssociationId })
+			},
+			"ipv6-cidr-block-association.state": func(x v) []string {
+				return each(x.Ipv6CidrBlockAssociationSet, func(a types.VpcIpv6CidrBlockAssociation) *types.VpcCidrBlockStateCode {
+					return &a.Ipv6CidrBlockState.State
+				})
+			},
+			"is-default": flag(func(x v) *bool { return x.IsDefault }),
+			"isDefault":  flag(func(x v) *bool { return x.IsDefault }), // the older name, which tools still use
+			"owner-id":   text(func(x v) *string { return x.OwnerId }),
+			"state":      word(func(x v) types.VpcState { return x.State }),
+			"vpc-id":     text(func(x v) *string { return x.VpcId }),
+		},
+	}
+}
+
+func (s *Service) viewVPC(in scope, r record.VPC) types.Vpc {
+	v := types.Vpc{
+		CidrBlock:               aws.String(r.CIDRs[0].CIDR),
+		CidrBlockAssociationSet: []types.VpcCidrBlockAssociation{},
+		DhcpOptionsId:           aws.String(r.DHCPOptionsID),
+		InstanceTenancy:         r.Tenancy,
+		IsDefault:               aws.Bool(r.Default),
+		OwnerId:                 aws.String(r.Account),
+		State:                   types.VpcStateAvailable,
+		Tags:                    s.tagsOf(in, r.ID),
+		VpcId:                   aws.String(r.ID),
+		BlockPublicAccessStates: &types.BlockPublicAccessStates{InternetGatewayBlockMode: types.BlockPublicAccessModeOff},
+	}
+	for _, a := range r.CIDRs {
+		v.CidrBlockAssociationSet = append(v.CidrBlockAssociationSet, *viewCIDR(a, types.VpcCidrBlockStateCodeAssociated))
+	}
+	for _, a := range r.IPv6CIDRs {
+		v.Ipv6CidrBlockAssociationSet = append(v.Ipv6CidrBlockAssociationSet, *viewIPv6CIDR(in, a, types.VpcCidrBlockStateCodeAssociated))
+	}
+	return v
+}
+
+func viewCIDR(a record.CIDRAssociation, state types.VpcCidrBlockStateCode) *types.VpcCidrBlockAssociation {
+	return &types.VpcCidrBlockAssociation{
+		AssociationId:  aws.String(a.AssociationID),
+		CidrBlock:      aws.String(a.CIDR),
+		CidrBlockState: &types.VpcCidrBlockState{State: state},
+	}
+}
+
+func viewIPv6CIDR(in scope, a record.CIDRAssociation, state types.VpcCidrBlockStateCode) *types.VpcIpv6CidrBlockAssociation {
+	return &types.VpcIpv6CidrBlockAssociation{
+		AssociationId:        aws.String(a.AssociationID),
+		IpSource:             types.IpSourceAmazon,
+		Ipv6AddressAttribute: types.Ipv6AddressAttributePublic,
+		Ipv6CidrBlock:        aws.String(a.CIDR),
+		Ipv6CidrBlockState:   &types.VpcCidrBlockState{State: state},
+		Ipv6Pool:             aws.String("Amazon"),
+		NetworkBorderGroup:   aws.String(in.region),
+	}
+}
+
+// newVPC adds what every VPC begins with: its contents row and default security group, and makes the VPC, its main route
+// table and its default network ACL (added too) for the caller to finish. The caller adds the first two.
+func (c *change) newVPC(block netip.Prefix, dhcpOptionsID string) (record.VPC, record.RouteTable, record.NetworkACL) {
+	vpc := record.VPC{
+		EC2Resource:                 c.identity(newID(c.s.vpcs.prefix), nil),
+		CIDRs:                       []record.CIDRAssociation{{AssociationID: newID("vpc-cidr-assoc-"), CIDR: block.String()}},
+		Tenancy:                     types.TenancyDefault,
+		DHCPOptionsID:               dhcpOptionsID,
+		MainRouteTableAssociationID: newID("rtbassoc-"),
+		EnableDNSSupport:            true,
+	}
+	table := record.RouteTable{EC2Resource: c.identity(newID(c.s.routeTables.prefix), nil), VPCID: vpc.ID}
+	vpc.MainRouteTableID = table.ID
+	acl := record.NetworkACL{EC2Resource: c.identity(newID(c.s.acls.prefix), nil), VPCID: vpc.ID, Default: true, Entries: openEntries()}
+	c.s.acls.create(c, acl)
+	group := c.newGroup(vpc.ID, "default", "default VPC security group")
+	group.Rules = append(group.Rules, record.SecurityGroupRule{
+		ID: newID(rulePrefix), Protocol: "-1", FromPort: -1, ToPort: -1, GroupID: group.ID,
+	})
+	c.s.groups.create(c, group)
+	c.add("contents/"+vpc.ID, &pending{op: func() store.Op { return c.s.contents.CreateOp(vpc.Key(), record.VPCContents{}) }})
+	return vpc, table, acl
+}
+
+// vpcBlock reads an IPv4 block for a VPC: canonical, /16 to /28, and not one that no network can use.
+func vpcBlock(cidr string) (netip.Prefix, error) {
+	block, err := ipv4Block(cidr, "cidrBlock")
+	if err != nil {
+		return block, err
+	}
+	unusable := block.Addr().IsLoopback() || block.Addr().IsLinkLocalUnicast() || block.Addr().IsMulticast() || block.Addr().IsUnspecified()
+	if block.Bits() < 16 || block.Bits() > 28 || unusable {
+		return block, wire.Errorf("InvalidVpc.Range", "The CIDR '%s' is invalid.", cidr)
+	}
+	return block, nil
+}
+
+// ipv4Block reads an IPv4 block in canonical form: bits beyond the mask are cleared, as AWS does.
+func ipv4Block(cidr, parameter string) (netip.Prefix, error) {
+	block, err := netip.ParsePrefix(cidr)
+	if err != nil || !block.Addr().Is4() {
+		return block, invalidValue(cidr, parameter, "This is not a valid CIDR block.")
+	}
+	return block.Masked(), nil
+}
+
+// amazonIPv6 is a random /56 of the documentation range: nobody's, so that nothing outside answers.
+func amazonIPv6() netip.Prefix {
+	a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
+	rand.Read(a[4:7])
+	return netip.PrefixFrom(netip.AddrFrom16(a), 56)
+}
+
+// CreateVpc makes a VPC with its main route table, default network ACL and default security group.
+func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.CreateVpcOutput, error) {
+	out, err := made(ctx, s, in.DryRun, s.vpcs, func(c *change) (string, error) {
+		switch {
+		case in.Ipv4IpamPoolId != nil || in.Ipv6IpamPoolId != nil:
+			return "", unsupported("IpamPoolId")
+		case in.Ipv6Pool != nil || in.Ipv6CidrBlock != nil:
+			return "", unsupported("Ipv6Pool")
+		case aws.ToString(in.CidrBlock) == "":
+			return "", missing("cidrBlock")
+		}
+		block, err := vpcBlock(*in.CidrBlock)
+		if err != nil {
+			return "", err
+		}
+		region, err := s.regions.Get(c, store.Key(c.account, c.region))
+		if err != nil {
+			return "", err
+		}
+		if all, err := s.vpcs.list(c.scope, nil); err != nil {
+			return "", err
+		} else if len(all) >= maxVPCs {
+			return "", wire.Errorf("VpcLimitExceeded", "The maximum number of VPCs has been reached.")
+		}
+		vpc, table, _ := c.newVPC(block, region.Value.DefaultDHCPOptionsID)
+		switch in.InstanceTenancy {
+		case "", types.TenancyDefault:
+		case types.TenancyDedicated:
+			vpc.Tenancy = in.InstanceTenancy
+		default:
+			return "", wire.Errorf("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
+		}
+		if aws.ToBool(in.AmazonProvidedIpv6CidrBlock) {
+			vpc.IPv6CIDRs = []record.CIDRAssociation{{AssociationID: newID("vpc-cidr-assoc-"), CIDR: amazonIPv6().String()}}
+		}
+		if err := c.claimDHCPOptions(vpc.DHCPOptionsID); err != nil {
+			return "", err
+		}
+		s.vpcs.create(c, vpc)
+		s.routeTables.create(c, table)
+		return vpc.ID, c.tag(types.ResourceTypeVpc, vpc.ID, in.TagSpecifications)
+	})
+	if out != nil {
+		out.State = types.VpcStatePending
+	}
+	return &ec2.CreateVpcOutput{Vpc: out}, err
+}
+
+// DescribeVpcs lists VPCs.
+func (s *Service) DescribeVpcs(ctx context.Context, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
+	found, next, err := describe(ctx, s, s.vpcs, query{in.DryRun, in.VpcIds, in.Filters, in.MaxResults, in.NextToken})
+	return &ec2.DescribeVpcsOutput{Vpcs: found, NextToken: next}, err
+}
+
+// DeleteVpc deletes a VPC in which nothing is left but what came with it.
+func (s *Service) DeleteVpc(ctx context.Context, in *ec2.DeleteVpcInput) (*ec2.DeleteVpcOutput, error) {
+	return &ec2.DeleteVpcOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		vpc, err := s.vpcs.remove(c, aws.ToString(in.VpcId))
+		if err != nil {
+			return err
+		}
+		if err := c.hold(vpc.ID); err != nil {
+			return err
+		}
+		if used, err := c.anyInVPC(vpc); err != nil {
+			return err
+		} else if used {
+			return dependency("vpc", vpc.ID)
+		}
+		groups, err := s.groups.list(c.scope, func(g record.SecurityGroup) bool { return g.VPCID == vpc.ID })
+		if err != nil {
+			return err
+		}
+		for _, g := range groups {
+			if _, err := s.groups.remove(c, g.ID); err != nil {
+				return err
+			}
+			for _, r := range g.Rules {
+				c.untag(r.ID)
+			}
+		}
+		acl, err := s.defaultACL(c, vpc.ID)
+		if err != nil {
+			return err
+		}
+		if _, err := s.acls.remove(c, acl); err != nil {
+			return err
+		}
+		if _, err := s.routeTables.remove(c, vpc.MainRouteTableID); err != nil {
+			return err
+		}
+		c.release(vpc.ID)
+		return nil
+	})
+}
+
+// anyInVPC reports whether the VPC has anything that its owner must delete before it.
+func (c *change) anyInVPC(vpc record.VPC) (bool, error) {
+	s, in := c.s, c.scope
+	for _, look := range []func() (bool, error){
+		func() (bool, error) {
+			return s.subnets.any(in, func(r record.Subnet) bool { return r.VPCID == vpc.ID })
+		},
+		func() (bool, error) {
+			return s.groups.any(in, func(r record.SecurityGroup) bool { return r.VPCID == vpc.ID && r.Name != "default" })
+		},
+		func() (bool, error) {
+			return s.routeTables.any(in, func(r record.RouteTable) bool { return r.VPCID == vpc.ID && r.ID != vpc.MainRouteTableID })
+		},
+		func() (bool, error) {
+			return s.acls.any(in, func(r record.NetworkACL) bool { return r.VPCID == vpc.ID && !r.Default })
+		},
+		func() (bool, error) {
+			return s.igws.any(in, func(r record.InternetGateway) bool { return r.VPCID == vpc.ID })
+		},
+		func() (bool, error) {
+			return s.eigws.any(in, func(r record.EgressOnlyInternetGateway) bool { return r.VPCID == vpc.ID })
+		},
+		func() (bool, error) {
+			return s.endpoints.any(in, func(r record.VPCEndpoint) bool { return r.VPCID == vpc.ID })
+		},
+	} {
+		if used, err := look(); used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
