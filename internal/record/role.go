@@ -49,3 +49,19 @@ type RoleUse struct {
 
 // RoleUses is the table of uses, by Key(role id).
 func RoleUses(s *store.Store) store.Table[RoleUse] { return store.NewTable[RoleUse](s, "roleuses") }
+
+// RoleDeletion is the outcome of a DeleteServiceLinkedRole.
+//
+// Writer: internal/aws/iam.
+type RoleDeletion struct {
+	RoleARN string
+	At      time.Time
+	// InUse are the ARNs of what still needs the role; the deletion failed because of them.
+	InUse  []string
+	Region string // of InUse
+}
+
+// RoleDeletions is the table of deletions, by Key(account, task id).
+func RoleDeletions(s *store.Store) store.Table[RoleDeletion] {
+	return store.NewTable[RoleDeletion](s, "roledeletions")
+}

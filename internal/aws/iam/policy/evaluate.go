@@ -15,6 +15,7 @@ type Source struct {
 	*Document
 	ARN  string // of a managed policy
 	Name string // for the simulator: "user_alice_inline"; of a managed policy its name
+	Type string // for the simulator: "user", "group", "role", "aws-managed", "user-managed" or "resource"
 }
 
 // Policies are all that speak about one request.

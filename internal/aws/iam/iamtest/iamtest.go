@@ -1,0 +1,135 @@
+// Package iamtest gives tests an AWS endpoint with IAM and STS over an empty store, and SDK clients of it.
+package iamtest
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam"
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	"github.com/coracle-eks/coracle/internal/aws/sts"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+// Account is the account that New makes, Other a second one.
+const (
+	Account = "111122223333"
+	Other   = "444455556666"
+)
+
+// Region is the region of all clients.
+const Region = "us-east-1"
+
+// AWS is a running endpoint.
+type AWS struct {
+	Store    *store.Store
+	Identity *identity.Identity
+	Issuers  *sts.Issuers
+	Mux      *wire.Mux
+	URL      string
+	Root     aws.Credentials // of Account
+
+	mu  sync.Mutex
+	now time.Time // zero: the time that it is
+}
+
+// New starts an endpoint that goes with the test.
+func New(tb testing.TB) *AWS {
+	tb.Helper()
+	a := &AWS{Store: storetest.New(tb)}
+	quiet := slog.New(slog.DiscardHandler)
+	var err error
+	if a.Identity, err = identity.New(tb.Context(), a.Store, identity.Options{Now: a.Now, Log: quiet}); err != nil {
+		tb.Fatal(err)
+	}
+	a.Issuers = sts.NewIssuers(a.Store)
+	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity, Now: a.Now, Logger: quiet, Region: Region})
+	a.Mux.Register(wire.IAM, iam.New(a.Store, a.Identity, a.Now))
+	a.Mux.Register(wire.STS, sts.New(a.Store, a.Identity, a.Issuers, a.Now))
+	server := httptest.NewServer(a.Mux)
+	tb.Cleanup(server.Close)
+	a.URL = server.URL
+	a.Root = a.NewAccount(tb, Account)
+	return a
+}
+
+// Now is the endpoint's clock.
+func (a *AWS) Now() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.now.IsZero() {
+		return time.Now()
+	}
+	return a.now
+}
+
+// SetNow stops the endpoint's clock.
+func (a *AWS) SetNow(t time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now = t
+}
+
+// NewAccount makes an account and returns its root access key.
+func (a *AWS) NewAccount(tb testing.TB, id string) aws.Credentials {
+	tb.Helper()
+	key, err := iam.Bootstrap(context.Background(), a.Store, id)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return aws.Credentials{AccessKeyID: key.ID, SecretAccessKey: key.Secret}
+}
+
+// IAM is a client of IAM with those credentials.
+func (a *AWS) IAM(with aws.Credentials) *awsiam.Client {
+	return awsiam.New(awsiam.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with), RetryMaxAttempts: 1})
+}
+
+// STS is a client of STS with those credentials.
+func (a *AWS) STS(with aws.Credentials) *awssts.Client {
+	return awssts.New(awssts.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with), RetryMaxAttempts: 1})
+}
+
+func provider(c aws.Credentials) aws.CredentialsProvider {
+	return credentials.StaticCredentialsProvider{Value: c}
+}
+
+// NewUser makes a user with an access key and an inline policy; none when policy is empty.
+func (a *AWS) NewUser(tb testing.TB, name, policy string) aws.Credentials {
+	tb.Helper()
+	ctx, client := context.Background(), a.IAM(a.Root)
+	if _, err := client.CreateUser(ctx, &awsiam.CreateUserInput{UserName: &name}); err != nil {
+		tb.Fatal(err)
+	}
+	if policy != "" {
+		if _, err := client.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: &name, PolicyName: aws.String("inline"), PolicyDocument: &policy}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	out, err := client.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: &name})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return aws.Credentials{AccessKeyID: *out.AccessKey.AccessKeyId, SecretAccessKey: *out.AccessKey.SecretAccessKey}
+}
+
+// NewRole makes a role.
+func (a *AWS) NewRole(tb testing.TB, name, trust string) string {
+	tb.Helper()
+	out, err := a.IAM(a.Root).CreateRole(context.Background(), &awsiam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return *out.Role.Arn
+}

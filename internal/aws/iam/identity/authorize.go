@@ -1,0 +1,147 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Authorize implements wire.Authorizer.
+func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []wire.Target) error {
+	p, err := i.principalOf(ctx, caller)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		d := p.decide(t, &p.policies)
+		if !d.Allowed() {
+			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: d.Reason()}
+		}
+	}
+	i.Used(ctx, caller)
+	return nil
+}
+
+// decide evaluates one target. What the principal is counts before what the request says it is.
+func (p *principal) decide(t wire.Target, policies *policy.Policies) policy.Decision {
+	request := policy.Request{
+		Action: t.Action, Resource: t.Resource, Principal: p.Principal,
+		Keys: policy.Layers{p.keys, policy.Context(t.Conditions)},
+	}
+	return policy.Evaluate(&request, policies)
+}
+
+// AuthorizeWith decides with the policy of the resource as well; its account is resourceAccount. must says that nothing works
+// without that policy's consent.
+func (i *Identity) AuthorizeWith(ctx context.Context, caller wire.Caller, t wire.Target, resource policy.Source, resourceAccount string, must bool) (policy.Decision, error) {
+	p, err := i.principalOf(ctx, caller)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	policies := p.policies
+	policies.Resource, policies.ResourceAccount, policies.ResourceMust = []policy.Source{resource}, resourceAccount, must
+	return p.decide(t, &policies), nil
+}
+
+// AuthorizeAssume decides whether the caller may act on a role by its trust policy and by their own policies.
+func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role record.Role, t wire.Target) (policy.Decision, error) {
+	p, err := i.principalOf(ctx, caller)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	trust, err := policy.Compile(policy.Trust, role.Trust)
+	if err != nil {
+		return policy.Decision{}, fmt.Errorf("the trust policy of the role %s: %w", role.Name, err)
+	}
+	policies := p.policies
+	policies.Resource, policies.ResourceAccount = []policy.Source{{Document: trust}}, role.Account
+	policies.ResourceMust, policies.Trust = true, true
+	request := policy.Request{
+		Action: t.Action, Resource: t.Resource, Principal: p.Principal,
+		Keys: policy.Layers{p.keys, policy.Context(t.Conditions)},
+	}
+	if id, ok := role.TrustIDs[p.IAMARN]; ok && id != p.ID {
+		// The policy means a principal that has been deleted since; this one only has its name.
+		request.Principal.ARN, request.Principal.IAMARN = p.ID, p.ID
+	}
+	return policy.Evaluate(&request, &policies), nil
+}
+
+// Trusts says whether a role lets an AWS service, such as "eks.amazonaws.com", assume it. A role that does not exist is store.ErrNotFound.
+func (i *Identity) Trusts(ctx context.Context, roleARN, service string) (bool, error) {
+	role, err := i.RoleByARN(ctx, roleARN)
+	if err != nil {
+		return false, err
+	}
+	d, err := TrustDecision(role, policy.Principal{Type: policy.Service, Name: service}, "sts:AssumeRole", policy.Context{
+		"aws:PrincipalIsAWSService": {"true"}, "aws:PrincipalServiceName": {service}, "aws:SourceAccount": {role.Account},
+	})
+	return d.Allowed(), err
+}
+
+// TrustDecision evaluates a role's trust policy for a principal without policies of their own: a service, or the bearer of a token.
+func TrustDecision(role record.Role, who policy.Principal, action string, keys policy.Keys) (policy.Decision, error) {
+	trust, err := policy.Compile(policy.Trust, role.Trust)
+	if err != nil {
+		return policy.Decision{}, fmt.Errorf("the trust policy of the role %s: %w", role.Name, err)
+	}
+	return policy.Evaluate(&policy.Request{Action: action, Resource: role.ARN(), Principal: who, Keys: keys}, &policy.Policies{
+		Resource: []policy.Source{{Document: trust}}, ResourceAccount: role.Account, ResourceMust: true, Trust: true,
+	}), nil
+}
+
+// RoleByARN finds a role, of any account; store.ErrNotFound when the ARN is not exactly that of a role.
+func (i *Identity) RoleByARN(ctx context.Context, arn string) (record.Role, error) {
+	account, name, ok := cutRoleARN(arn)
+	if !ok {
+		return record.Role{}, fmt.Errorf("role %q: %w", arn, store.ErrNotFound)
+	}
+	row, err := i.roles.Get(ctx, record.RoleKey(account, name))
+	if err == nil && row.Value.ARN() != arn {
+		err = fmt.Errorf("role %q: %w", arn, store.ErrNotFound)
+	}
+	return row.Value, err
+}
+
+// useInterval is how often a use is written: LastUsed is a fact for cleaning up, not for accounting.
+const useInterval = 5 * time.Minute
+
+// Used notes that the caller's access key or role is in use.
+func (i *Identity) Used(ctx context.Context, caller wire.Caller) {
+	who, ok := caller.Session.(*bearer)
+	if !ok || who.user == "" && who.role == "" && who.session != nil {
+		return
+	}
+	id := caller.AccessKeyID
+	if who.role != "" {
+		id = who.id
+	} else if who.session != nil {
+		return // GetSessionToken: the key that it was called with is the one in use
+	}
+	now := i.now()
+	if last, ok := i.lastWrites.Load(id); ok && now.Sub(last.(time.Time)) < useInterval {
+		return
+	}
+	i.lastWrites.Store(id, now)
+	region := wire.RegionFrom(ctx)
+	var err error
+	if who.role != "" {
+		_, err = i.roleUses.Put(ctx, store.Key(id), record.RoleUse{RoleID: id, At: now, Region: region})
+	} else {
+		use := record.AccessKeyUse{At: now, Region: region}
+		if service, _ := wire.OperationFrom(ctx); service != nil {
+			use.Service = service.SigningName
+		}
+		_, err = i.keyUses.Put(ctx, record.AccessKeyKey(id), use)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		// The request was allowed all the same; nothing but the date of last use is missing.
+		i.log.WarnContext(ctx, "could not note the use of a credential", "id", id, "error", err)
+	}
+}

@@ -1,0 +1,176 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// bearer is the holder of one credential. It travels in wire.Caller.Session to the Authorizer.
+type bearer struct {
+	session  *Session // nil for a long-term key
+	role     string   // key of the role, or
+	user     string   // key of the user; neither for a root user
+	id       string   // unique id that the role or user must still have
+	account  string
+	caller   wire.Caller
+	secret   string
+	revision int64 // of the row of a long-term key
+
+	compiled atomic.Pointer[principal]
+}
+
+// bearers remembers the bearers of credentials by access key id or session token.
+type bearers struct {
+	mu    sync.RWMutex
+	known map[string]*bearer
+}
+
+const maxBearers = 10000
+
+func (b *bearers) get(credential string) *bearer {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.known[credential]
+}
+
+func (b *bearers) put(credential string, who *bearer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.known) >= maxBearers {
+		clear(b.known) // most have ended; the others are back after one request each
+	}
+	b.known[credential] = who
+}
+
+// Lookup implements wire.Credentials.
+func (i *Identity) Lookup(ctx context.Context, accessKeyID, sessionToken string) (string, wire.Caller, error) {
+	find := i.longTerm
+	credential := accessKeyID
+	if sessionToken != "" || strings.HasPrefix(accessKeyID, TemporaryKey) {
+		find, credential = i.temporary, sessionToken
+	}
+	who, err := find(ctx, accessKeyID, credential)
+	if err != nil {
+		return "", wire.Caller{}, err
+	}
+	return who.secret, who.caller, nil
+}
+
+func (i *Identity) longTerm(ctx context.Context, accessKeyID, _ string) (*bearer, error) {
+	row, err := i.keys.Get(ctx, record.AccessKeyKey(accessKeyID))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.Inactive {
+		return nil, wire.ErrUnknownAccessKey
+	}
+	if err != nil {
+		return nil, err
+	}
+	who := i.bearers.get(accessKeyID)
+	if who != nil && who.revision == row.Revision {
+		return who, nil
+	}
+	key := row.Value
+	who = &bearer{id: key.UserID, account: key.Account, secret: key.Secret, revision: row.Revision}
+	who.caller = wire.Caller{Account: key.Account, UserID: key.UserID, AccessKeyID: accessKeyID, Session: who}
+	if key.User == "" {
+		who.caller.ARN = "arn:aws:iam::" + key.Account + ":root"
+	} else {
+		who.user = record.UserKey(key.Account, key.User)
+		user, err := i.users.Get(ctx, who.user)
+		if errors.Is(err, store.ErrNotFound) || err == nil && user.Value.ID != key.UserID {
+			return nil, wire.ErrUnknownAccessKey
+		}
+		if err != nil {
+			return nil, err
+		}
+		who.caller.ARN = user.Value.ARN()
+	}
+	who.caller.PrincipalARN = who.caller.ARN
+	i.bearers.put(accessKeyID, who)
+	return who, nil
+}
+
+func (i *Identity) temporary(ctx context.Context, accessKeyID, token string) (*bearer, error) {
+	who := i.bearers.get(token)
+	if who == nil {
+		session := &Session{}
+		err := i.sealer.open(ctx, token, session)
+		if errors.Is(err, errBadToken) {
+			return nil, wire.ErrUnknownAccessKey
+		}
+		if err != nil {
+			return nil, err
+		}
+		who = newBearer(session)
+		i.bearers.put(token, who)
+	}
+	s := who.session
+	switch {
+	case s.AccessKeyID != accessKeyID:
+		return nil, wire.ErrUnknownAccessKey
+	case !i.now().Before(s.Expires):
+		return nil, wire.ErrExpiredToken
+	}
+	arn, err := i.principalARN(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	if who.caller.PrincipalARN != arn { // first use, or the user's path changed
+		fresh := newBearer(s)
+		fresh.caller.PrincipalARN = arn
+		path := strings.TrimSuffix(strings.TrimPrefix(arn, "arn:aws:iam::"+s.Account+":user"), s.User)
+		fresh.caller.ARN = s.arn(path)
+		i.bearers.put(token, fresh)
+		return fresh, nil
+	}
+	return who, nil
+}
+
+func newBearer(s *Session) *bearer {
+	who := &bearer{session: s, id: s.PrincipalID, account: s.Account, secret: s.Secret}
+	switch {
+	case s.Role != "":
+		who.role = record.RoleKey(s.Account, s.Role)
+	case s.User != "":
+		who.user = record.UserKey(s.Account, s.User)
+	}
+	who.caller = wire.Caller{Account: s.Account, UserID: s.userID(), AccessKeyID: s.AccessKeyID, SessionName: s.Name, Session: who}
+	return who
+}
+
+// principalARN is the ARN of the user or role behind a session. One that was deleted, or deleted and created again, is
+// ErrUnknownAccessKey.
+func (i *Identity) principalARN(ctx context.Context, who *bearer) (arn string, err error) {
+	var id string
+	switch {
+	case who.role != "":
+		var row store.Row[record.Role]
+		row, err = i.roles.Get(ctx, who.role)
+		arn, id = row.Value.ARN(), row.Value.ID
+	case who.user != "":
+		var row store.Row[record.User]
+		row, err = i.users.Get(ctx, who.user)
+		arn, id = row.Value.ARN(), row.Value.ID
+	default:
+		_, err = i.accounts.Get(ctx, record.AccountKey(who.account))
+		arn, id = "arn:aws:iam::"+who.account+":root", who.account
+	}
+	if errors.Is(err, store.ErrNotFound) || err == nil && id != who.id {
+		return "", wire.ErrUnknownAccessKey
+	}
+	return arn, err
+}
+
+// SessionOf is the session behind a caller; nil for a long-term key.
+func SessionOf(caller wire.Caller) *Session {
+	if who, ok := caller.Session.(*bearer); ok {
+		return who.session
+	}
+	return nil
+}

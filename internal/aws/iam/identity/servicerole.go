@@ -1,0 +1,46 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// serviceSession is how long the credentials of a service last; the SDK asks for new ones before they end.
+const serviceSession = time.Hour
+
+// ServiceRoleCredentials are the credentials of an AWS service that acts in an account under a role, as EKS does under
+// AWSServiceRoleForAmazonEKS with the session name "EKS". A role that does not exist fails when the credentials are asked for, not here.
+func (i *Identity) ServiceRoleCredentials(account, roleName, sessionName string) aws.CredentialsProvider {
+	return aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		row, err := i.roles.Get(ctx, record.RoleKey(account, roleName))
+		if err != nil {
+			return aws.Credentials{}, fmt.Errorf("credentials of the role %s in account %s: %w", roleName, account, err)
+		}
+		now := i.now()
+		session := &Session{Account: account, Role: row.Value.Name, PrincipalID: row.Value.ID, Name: sessionName, Issued: now, Expires: now.Add(serviceSession)}
+		token, err := i.Seal(ctx, session)
+		if err != nil {
+			return aws.Credentials{}, fmt.Errorf("credentials of the role %s in account %s: %w", roleName, account, err)
+		}
+		return aws.Credentials{
+			AccessKeyID: session.AccessKeyID, SecretAccessKey: session.Secret, SessionToken: token,
+			CanExpire: true, Expires: session.Expires, Source: "CoracleServiceRole", AccountID: account,
+		}, nil
+	}), func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = 5 * time.Minute })
+}
+
+// cutRoleARN takes arn:aws:iam::<account>:role/<path/><name> apart.
+func cutRoleARN(arn string) (account, name string, ok bool) {
+	rest, ok := strings.CutPrefix(arn, "arn:aws:iam::")
+	if !ok {
+		return "", "", false
+	}
+	account, resource, ok := strings.Cut(rest, ":role/")
+	return account, resource[strings.LastIndexByte(resource, '/')+1:], ok
+}

@@ -1,0 +1,192 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+func (s *Service) findProvider(ctx context.Context, arn *string) (store.Row[record.OIDCProvider], error) {
+	_, resource, _ := strings.Cut(*arn, ":oidc-provider/")
+	row, err := s.providers.Get(ctx, record.OIDCProviderKey(account(ctx), resource))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ARN() != *arn {
+		err = noSuchEntity("OpenIDConnect Provider not found for arn %s", *arn)
+	}
+	return row, err
+}
+
+func (s *Service) changeProvider(ctx context.Context, arn *string, edit func(*record.OIDCProvider) error) error {
+	row, err := s.findProvider(ctx, arn)
+	if err != nil {
+		return err
+	}
+	_, err = s.providers.Modify(ctx, row.Key, edit)
+	return err
+}
+
+// issuer checks the URL of a provider and returns it as its ARN has it: without scheme and without a slash at the end.
+func issuer(text string) (string, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "https" || u.Host == "":
+		return "", validation("Invalid Open ID Connect Provider URL: %q. The URL must begin with https:// and correspond to the iss claim of the provider's tokens.", text)
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return "", validation("Invalid Open ID Connect Provider URL: %q. The URL must not have a query, a fragment or a user.", text)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(text, "https://"), "/"), nil
+}
+
+var thumbprint = regexp.MustCompile(`^[0-9a-fA-F]{40}$`)
+
+func checkThumbprints(list []string) error {
+	if len(list) > maxThumbprints {
+		return invalidInput("Thumbprint list must contain fewer than %d entries.", maxThumbprints+1)
+	}
+	for _, t := range list {
+		if !thumbprint.MatchString(t) {
+			return invalidInput("Thumbprint %q is not a SHA-1 of 40 hexadecimal digits.", t)
+		}
+	}
+	return nil
+}
+
+// CreateOpenIDConnectProvider makes an account accept the tokens of an issuer. Thumbprints may be left out, as on AWS: the
+// issuer's certificate is then checked against the host's certificate authorities.
+func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *iam.CreateOpenIDConnectProviderInput) (*iam.CreateOpenIDConnectProviderOutput, error) {
+	at, err := issuer(*in.Url)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkThumbprints(in.ThumbprintList); err != nil {
+		return nil, err
+	}
+	tags, err := mergeTags(nil, in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	p := record.OIDCProvider{Account: account(ctx), URL: at, Thumbprints: in.ThumbprintList, CreatedAt: s.now().UTC(), Tags: tags}
+	for _, id := range in.ClientIDList {
+		if !slices.Contains(p.ClientIDs, id) {
+			p.ClientIDs = append(p.ClientIDs, id)
+		}
+	}
+	if len(p.ClientIDs) > maxClientIDs {
+		return nil, limitExceeded("Cannot exceed quota for ClientIdsPerOpenIdConnectProvider: %d", maxClientIDs)
+	}
+	rows, err := s.providers.List(ctx, store.Prefix(p.Account))
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) >= maxProviders {
+		return nil, limitExceeded("Cannot exceed quota for OpenIdConnectProvidersPerAccount: %d", maxProviders)
+	}
+	if _, err := s.providers.Create(ctx, record.OIDCProviderKey(p.Account, p.URL), p); err != nil {
+		return nil, taken(err, "Provider with url %s already exists.", *in.Url)
+	}
+	return &iam.CreateOpenIDConnectProviderOutput{OpenIDConnectProviderArn: aws.String(p.ARN()), Tags: tagList(p.Tags)}, nil
+}
+
+// GetOpenIDConnectProvider describes a provider.
+func (s *Service) GetOpenIDConnectProvider(ctx context.Context, in *iam.GetOpenIDConnectProviderInput) (*iam.GetOpenIDConnectProviderOutput, error) {
+	row, err := s.findProvider(ctx, in.OpenIDConnectProviderArn)
+	if err != nil {
+		return nil, err
+	}
+	p := row.Value
+	return &iam.GetOpenIDConnectProviderOutput{
+		ClientIDList: p.ClientIDs, CreateDate: aws.Time(p.CreatedAt), Tags: tagList(p.Tags), ThumbprintList: p.Thumbprints, Url: aws.String(p.URL),
+	}, nil
+}
+
+// DeleteOpenIDConnectProvider deletes a provider. Roles that trust it stay, and can no longer be assumed with its tokens.
+func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *iam.DeleteOpenIDConnectProviderInput) (*iam.DeleteOpenIDConnectProviderOutput, error) {
+	row, err := s.findProvider(ctx, in.OpenIDConnectProviderArn)
+	if err != nil {
+		return nil, err
+	}
+	return &iam.DeleteOpenIDConnectProviderOutput{}, deleted(s.providers.Delete(ctx, row), "OpenIDConnect provider", row.Value.URL)
+}
+
+// ListOpenIDConnectProviders lists the ARNs of the account's providers.
+func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *iam.ListOpenIDConnectProvidersInput) (*iam.ListOpenIDConnectProvidersOutput, error) {
+	rows, err := s.providers.List(ctx, store.Prefix(account(ctx)))
+	return &iam.ListOpenIDConnectProvidersOutput{
+		OpenIDConnectProviderList: each(rows, func(r store.Row[record.OIDCProvider]) types.OpenIDConnectProviderListEntry {
+			return types.OpenIDConnectProviderListEntry{Arn: aws.String(r.Value.ARN())}
+		}),
+	}, err
+}
+
+// AddClientIDToOpenIDConnectProvider accepts one more audience.
+func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *iam.AddClientIDToOpenIDConnectProviderInput) (*iam.AddClientIDToOpenIDConnectProviderOutput, error) {
+	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
+		switch {
+		case slices.Contains(p.ClientIDs, *in.ClientID):
+		case len(p.ClientIDs) >= maxClientIDs:
+			return limitExceeded("Cannot exceed quota for ClientIdsPerOpenIdConnectProvider: %d", maxClientIDs)
+		default:
+			p.ClientIDs = append(p.ClientIDs, *in.ClientID)
+		}
+		return nil
+	})
+	return &iam.AddClientIDToOpenIDConnectProviderOutput{}, err
+}
+
+// RemoveClientIDFromOpenIDConnectProvider no longer accepts an audience; one that was not accepted is no error.
+func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context, in *iam.RemoveClientIDFromOpenIDConnectProviderInput) (*iam.RemoveClientIDFromOpenIDConnectProviderOutput, error) {
+	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
+		p.ClientIDs = slices.DeleteFunc(p.ClientIDs, func(id string) bool { return id == *in.ClientID })
+		return nil
+	})
+	return &iam.RemoveClientIDFromOpenIDConnectProviderOutput{}, err
+}
+
+// UpdateOpenIDConnectProviderThumbprint replaces the thumbprints.
+func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context, in *iam.UpdateOpenIDConnectProviderThumbprintInput) (*iam.UpdateOpenIDConnectProviderThumbprintOutput, error) {
+	if err := checkThumbprints(in.ThumbprintList); err != nil {
+		return nil, err
+	}
+	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
+		p.Thumbprints = in.ThumbprintList
+		return nil
+	})
+	return &iam.UpdateOpenIDConnectProviderThumbprintOutput{}, err
+}
+
+// TagOpenIDConnectProvider adds tags to a provider.
+func (s *Service) TagOpenIDConnectProvider(ctx context.Context, in *iam.TagOpenIDConnectProviderInput) (*iam.TagOpenIDConnectProviderOutput, error) {
+	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) (err error) {
+		p.Tags, err = mergeTags(p.Tags, in.Tags)
+		return err
+	})
+	return &iam.TagOpenIDConnectProviderOutput{}, err
+}
+
+// UntagOpenIDConnectProvider removes tags from a provider.
+func (s *Service) UntagOpenIDConnectProvider(ctx context.Context, in *iam.UntagOpenIDConnectProviderInput) (*iam.UntagOpenIDConnectProviderOutput, error) {
+	err := s.changeProvider(ctx, in.OpenIDConnectProviderArn, func(p *record.OIDCProvider) error {
+		p.Tags = removeTags(p.Tags, in.TagKeys)
+		return nil
+	})
+	return &iam.UntagOpenIDConnectProviderOutput{}, err
+}
+
+// ListOpenIDConnectProviderTags lists the tags of a provider.
+func (s *Service) ListOpenIDConnectProviderTags(ctx context.Context, in *iam.ListOpenIDConnectProviderTagsInput) (*iam.ListOpenIDConnectProviderTagsOutput, error) {
+	row, err := s.findProvider(ctx, in.OpenIDConnectProviderArn)
+	if err != nil {
+		return nil, err
+	}
+	tags, marker, truncated, err := page(ctx, tagList(row.Value.Tags), in.MaxItems, in.Marker, tagKey)
+	return &iam.ListOpenIDConnectProviderTagsOutput{Tags: tags, Marker: marker, IsTruncated: truncated}, err
+}

@@ -1,0 +1,242 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// simulation is what both simulators have: a question, and the policies that answer it.
+type simulation struct {
+	who       policy.Principal
+	policies  policy.Policies
+	keys      policy.Keys
+	actions   []string
+	resources []string
+}
+
+// SimulatePrincipalPolicy says what the policies of a user, group or role allow, together with those given.
+func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulatePrincipalPolicyInput) (*iam.SimulatePrincipalPolicyOutput, error) {
+	sim := simulation{actions: in.ActionNames, resources: in.ResourceArns}
+	var keys policy.Context
+	var err error
+	sim.who, sim.policies, keys, err = s.identity.PoliciesOf(ctx, account(ctx), *in.PolicySourceArn)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, noSuchEntity("The principal %s cannot be found.", *in.PolicySourceArn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	given, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
+	if err != nil {
+		return nil, err
+	}
+	sim.policies.Identity = append(slices.Clone(sim.policies.Identity), given...)
+	if len(in.PermissionsBoundaryPolicyInputList) > 0 {
+		if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity, in.PermissionsBoundaryPolicyInputList); err != nil {
+			return nil, err
+		}
+	}
+	sim.keys = policy.Layers{contextOf(in.ContextEntries), keys}
+	caller := in.CallerArn
+	if caller == nil && !strings.Contains(*in.PolicySourceArn, ":group/") {
+		caller = in.PolicySourceArn
+	}
+	if err := sim.addResourcePolicy(in.ResourcePolicy, in.ResourceOwner, caller, account(ctx)); err != nil {
+		return nil, err
+	}
+	results, marker, truncated, err := page(ctx, sim.run(), in.MaxItems, in.Marker, resultKey)
+	return &iam.SimulatePrincipalPolicyOutput{EvaluationResults: each(results, numbered.result), Marker: marker, IsTruncated: truncated}, err
+}
+
+// SimulateCustomPolicy says what the given policies allow.
+func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCustomPolicyInput) (*iam.SimulateCustomPolicyOutput, error) {
+	if len(in.OrderedOrganizationPolicyInputList) > 0 {
+		return nil, invalidInput("OrderedOrganizationPolicyInputList is not supported by coracle, which has no organizations.")
+	}
+	sim := simulation{
+		actions: in.ActionNames, resources: in.ResourceArns, keys: contextOf(in.ContextEntries),
+		who: policy.Principal{Type: policy.User, Account: account(ctx)},
+	}
+	var err error
+	if sim.policies.Identity, err = documents("PolicyInputList", policy.Identity, in.PolicyInputList); err != nil {
+		return nil, err
+	}
+	if sim.policies.Boundary, err = documents("PermissionsBoundaryPolicyInputList", policy.Identity, in.PermissionsBoundaryPolicyInputList); err != nil {
+		return nil, err
+	}
+	if err := sim.addResourcePolicy(in.ResourcePolicy, in.ResourceOwner, in.CallerArn, account(ctx)); err != nil {
+		return nil, err
+	}
+	results, marker, truncated, err := page(ctx, sim.run(), in.MaxItems, in.Marker, resultKey)
+	return &iam.SimulateCustomPolicyOutput{EvaluationResults: each(results, numbered.result), Marker: marker, IsTruncated: truncated}, err
+}
+
+// documents reads policies given in a request. A bad one is InvalidInput here, as on AWS.
+func documents(list string, kind policy.Kind, texts []string) ([]policy.Source, error) {
+	var sources []policy.Source
+	for i, text := range texts {
+		d, err := policy.Parse(kind, text)
+		if err != nil {
+			return nil, invalidInput("Invalid policy %s.%d: %s", list, i+1, err)
+		}
+		sources = append(sources, policy.Source{Document: d, Name: fmt.Sprintf("%s.%d", list, i+1), Type: "IAM Policy"})
+	}
+	return sources, nil
+}
+
+func contextOf(entries []types.ContextEntry) policy.Context {
+	keys := policy.Context{}
+	for _, e := range entries {
+		keys[aws.ToString(e.ContextKeyName)] = e.ContextKeyValues
+	}
+	return keys
+}
+
+var simulatedCaller = regexp.MustCompile(`^arn:aws:(iam|sts)::(\d{12}):(user|role|assumed-role|root)(?:/(.+))?$`)
+
+// addResourcePolicy adds the policy of the resource, which needs to know who the caller is.
+func (sim *simulation) addResourcePolicy(document, owner, caller *string, account string) error {
+	if caller != nil {
+		m := simulatedCaller.FindStringSubmatch(*caller)
+		if m == nil {
+			return invalidInput("CallerArn %s is not the ARN of a user, role or root user.", *caller)
+		}
+		sim.who.ARN, sim.who.Account = *caller, m[2]
+		if sim.who.IAMARN == "" || *caller != sim.who.IAMARN {
+			sim.who.IAMARN, sim.who.ID = *caller, ""
+		}
+		switch m[3] {
+		case "role", "assumed-role":
+			sim.who.Type = policy.AssumedRole
+		case "user":
+			sim.who.Type = policy.User
+		}
+	}
+	if document == nil {
+		return nil
+	}
+	if caller == nil {
+		return invalidInput("CallerArn is required with ResourcePolicy.")
+	}
+	d, err := policy.Parse(policy.Resource, *document)
+	if err != nil {
+		return invalidInput("Invalid ResourcePolicy: %s", err)
+	}
+	sim.policies.Resource = []policy.Source{{Document: d, Name: "ResourcePolicy", Type: "Resource Policy"}}
+	sim.policies.ResourceAccount = account
+	if owner != nil {
+		parts := strings.Split(*owner, ":")
+		if len(parts) != 6 {
+			return invalidInput("ResourceOwner %s is not the ARN of an account, such as arn:aws:iam::%s:root.", *owner, account)
+		}
+		sim.policies.ResourceAccount = parts[4]
+	}
+	return nil
+}
+
+// numbered gives results an order for paging.
+type numbered struct {
+	n int
+	types.EvaluationResult
+}
+
+func resultKey(r numbered) string { return fmt.Sprintf("%08d", r.n) }
+
+func (r numbered) result() types.EvaluationResult { return r.EvaluationResult }
+
+// run asks for every action on every resource.
+func (sim *simulation) run() []numbered {
+	resources := sim.resources
+	if len(resources) == 0 {
+		resources = []string{"*"}
+	}
+	var all []numbered
+	for _, action := range sim.actions {
+		for _, resource := range resources {
+			all = append(all, numbered{len(all), sim.ask(action, resource)})
+		}
+	}
+	return all
+}
+
+func (sim *simulation) ask(action, resource string) types.EvaluationResult {
+	request := &policy.Request{Action: action, Resource: resource, Principal: sim.who, Keys: sim.keys}
+	d := policy.Evaluate(request, &sim.policies)
+	r := types.EvaluationResult{
+		EvalActionName: aws.String(action), EvalResourceName: aws.String(resource), EvalDecision: types.PolicyEvaluationDecisionType(d.Verdict),
+		MatchedStatements: []types.Statement{}, ResourceSpecificResults: []types.ResourceSpecificResult{},
+	}
+	effect := policy.Allow
+	if d.Verdict == policy.ExplicitDeny {
+		effect = policy.Deny
+	}
+	everything := slices.Concat(sim.policies.Identity, sim.policies.Boundary, sim.policies.Resource)
+	determining := slices.Concat(sim.policies.Identity, sim.policies.Resource)
+	if effect == policy.Deny {
+		determining = everything
+	}
+	if d.Verdict != policy.ImplicitDeny {
+		for _, m := range policy.Matches(request, determining) {
+			if m.Statement.Effect == effect {
+				r.MatchedStatements = append(r.MatchedStatements, statementType(m))
+			}
+		}
+	}
+	r.MissingContextValues = policy.MissingKeys(everything, sim.keys)
+	if len(sim.policies.Boundary) > 0 {
+		r.PermissionsBoundaryDecisionDetail = &types.PermissionsBoundaryDecisionDetail{AllowedByPermissionsBoundary: policy.Allows(request, sim.policies.Boundary)}
+	}
+	return r
+}
+
+func statementType(m policy.Match) types.Statement {
+	place := func(p policy.Position) *types.Position {
+		return &types.Position{Line: int32(p.Line), Column: int32(p.Column)}
+	}
+	return types.Statement{
+		SourcePolicyId: aws.String(m.Policy.Name), SourcePolicyType: types.PolicySourceType(m.Policy.Type),
+		StartPosition: place(m.Statement.Start), EndPosition: place(m.Statement.End),
+	}
+}
+
+// GetContextKeysForCustomPolicy lists the condition keys that the given policies read.
+func (s *Service) GetContextKeysForCustomPolicy(_ context.Context, in *iam.GetContextKeysForCustomPolicyInput) (*iam.GetContextKeysForCustomPolicyOutput, error) {
+	sources, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
+	if err != nil {
+		return nil, err
+	}
+	return &iam.GetContextKeysForCustomPolicyOutput{ContextKeyNames: contextKeys(sources)}, nil
+}
+
+// GetContextKeysForPrincipalPolicy lists the condition keys that the policies of a user, group or role read.
+func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *iam.GetContextKeysForPrincipalPolicyInput) (*iam.GetContextKeysForPrincipalPolicyOutput, error) {
+	_, policies, _, err := s.identity.PoliciesOf(ctx, account(ctx), *in.PolicySourceArn)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, noSuchEntity("The principal %s cannot be found.", *in.PolicySourceArn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	given, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
+	if err != nil {
+		return nil, err
+	}
+	return &iam.GetContextKeysForPrincipalPolicyOutput{ContextKeyNames: contextKeys(slices.Concat(policies.Identity, policies.Boundary, given))}, nil
+}
+
+func contextKeys(sources []policy.Source) []string {
+	keys := policy.MissingKeys(sources, nil)
+	slices.Sort(keys)
+	return keys
+}

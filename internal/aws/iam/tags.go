@@ -1,0 +1,57 @@
+package iam
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+)
+
+const maxTags = 50
+
+// mergeTags returns tags with those of a request over them. Keys differ by more than their case; a key that is set again takes the
+// new spelling.
+func mergeTags(old map[string]string, add []types.Tag) (map[string]string, error) {
+	tags := maps.Clone(old)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	seen := map[string]bool{}
+	for _, t := range add {
+		key := aws.ToString(t.Key)
+		folded := strings.ToLower(key)
+		if seen[folded] {
+			return nil, invalidInput("Duplicate tag keys found. Please note that Tag keys are case insensitive.")
+		}
+		seen[folded] = true
+		if strings.HasPrefix(folded, "aws:") {
+			return nil, invalidInput("Tag keys beginning with aws: are reserved for system use. Got %q.", key)
+		}
+		maps.DeleteFunc(tags, func(k, _ string) bool { return strings.EqualFold(k, key) })
+		tags[key] = aws.ToString(t.Value)
+	}
+	if len(tags) > maxTags {
+		return nil, limitExceeded("The number of tags has reached the maximum limit of %d.", maxTags)
+	}
+	return tags, nil
+}
+
+func removeTags(old map[string]string, keys []string) map[string]string {
+	tags := maps.Clone(old)
+	maps.DeleteFunc(tags, func(k, _ string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return strings.EqualFold(k, key) })
+	})
+	return tags
+}
+
+func tagList(tags map[string]string) []types.Tag {
+	list := make([]types.Tag, 0, len(tags))
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		list = append(list, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+	}
+	return list
+}
+
+func tagKey(t types.Tag) string { return *t.Key }

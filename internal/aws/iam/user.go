@@ -1,0 +1,294 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+func users(s *store.Store) kind[record.User] {
+	return kind[record.User]{
+		Table: record.Users(s), name: "user", title: "User", key: record.UserKey, inlineLimit: maxUserInline,
+		nameOf:   func(u *record.User) string { return u.Name },
+		grants:   func(u *record.User) *record.Grants { return &u.Grants },
+		boundary: func(u *record.User) *string { return &u.Boundary },
+		tags:     func(u *record.User) *map[string]string { return &u.Tags },
+	}
+}
+
+func userType(u record.User) *types.User {
+	return &types.User{
+		Arn: aws.String(u.ARN()), CreateDate: aws.Time(u.CreatedAt), Path: aws.String(u.Path), UserId: aws.String(u.ID), UserName: aws.String(u.Name),
+		PermissionsBoundary: boundaryOf(u.Boundary), Tags: tagList(u.Tags),
+	}
+}
+
+// listedUser is a user as lists show it: without tags and boundary.
+func listedUser(u record.User) types.User {
+	t := *userType(u)
+	t.Tags, t.PermissionsBoundary = nil, nil
+	return t
+}
+
+// CreateUser makes a user without any permission.
+func (s *Service) CreateUser(ctx context.Context, in *iam.CreateUserInput) (*iam.CreateUserOutput, error) {
+	tags, err := mergeTags(nil, in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	u := record.User{
+		Account: account(ctx), Name: *in.UserName, Path: pathOr(in.Path), ID: identity.NewID(identity.UserID), CreatedAt: s.now().UTC(),
+		Tags: tags, Boundary: aws.ToString(in.PermissionsBoundary),
+	}
+	err = s.write(ctx, func() ([]store.Op, error) {
+		if err := s.room(ctx, s.users.count, "Users", maxUsers); err != nil {
+			return nil, err
+		}
+		if _, err := s.users.Get(ctx, record.UserKey(u.Account, u.Name)); !errors.Is(err, store.ErrNotFound) {
+			return nil, orExists(err, "User with name %s already exists.", u.Name)
+		}
+		var ops []store.Op
+		if u.Boundary != "" {
+			if ops, err = s.holdPolicy(ctx, u.Boundary); err != nil {
+				return nil, err
+			}
+		}
+		return append(ops, s.users.CreateOp(record.UserKey(u.Account, u.Name), u)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &iam.CreateUserOutput{User: userType(u)}, nil
+}
+
+// count is how many there are in the caller's account.
+func (k kind[T]) count(ctx context.Context) (int, error) {
+	rows, err := k.List(ctx, store.Prefix(account(ctx)))
+	return len(rows), err
+}
+
+// room refuses one more of what has reached its quota.
+func (s *Service) room(ctx context.Context, count func(context.Context) (int, error), what string, quota int) error {
+	n, err := count(ctx)
+	if err == nil && n >= quota {
+		err = limitExceeded("Cannot exceed quota for %sPerAccount: %d", what, quota)
+	}
+	return err
+}
+
+// orExists is the error of a creation whose name is taken, unless the look-up itself failed.
+func orExists(err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return alreadyExists(format, args...)
+}
+
+// userName is the user that an operation means: the caller, unless the request names another.
+func (s *Service) userName(ctx context.Context, name *string) (*string, error) {
+	if name != nil {
+		return name, nil
+	}
+	caller := wire.CallerFrom(ctx)
+	_, resource, _ := strings.Cut(caller.ARN, ":user/")
+	if resource == "" {
+		return nil, validation("Must specify userName when calling with non-User credentials")
+	}
+	return aws.String(resource[strings.LastIndexByte(resource, '/')+1:]), nil
+}
+
+// isRoot says whether the caller is the root user of the account and names no other user.
+func isRoot(ctx context.Context, name *string) bool {
+	return name == nil && strings.HasSuffix(wire.CallerFrom(ctx).ARN, ":root")
+}
+
+// GetUser describes a user, the caller unless named.
+func (s *Service) GetUser(ctx context.Context, in *iam.GetUserInput) (*iam.GetUserOutput, error) {
+	if isRoot(ctx, in.UserName) {
+		a, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
+		if err != nil {
+			return nil, err
+		}
+		return &iam.GetUserOutput{User: &types.User{
+			Arn: aws.String(a.Value.ARN()), CreateDate: aws.Time(a.Value.CreatedAt), UserId: aws.String(a.Value.ID), Path: aws.String("/"),
+		}}, nil
+	}
+	name, err := s.userName(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.users.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &iam.GetUserOutput{User: userType(row.Value)}, nil
+}
+
+// ListUsers lists the users below a path.
+func (s *Service) ListUsers(ctx context.Context, in *iam.ListUsersInput) (*iam.ListUsersOutput, error) {
+	all, err := s.users.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(u record.User) bool { return !inPath(u.Path, in.PathPrefix) })
+	some, marker, truncated, err := page(ctx, all, in.MaxItems, in.Marker, s.users.sortKey)
+	if err != nil {
+		return nil, err
+	}
+	return &iam.ListUsersOutput{Users: each(some, listedUser), Marker: marker, IsTruncated: truncated}, nil
+}
+
+func each[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// UpdateUser renames a user or moves it to another path. Its ARN changes; its unique id, keys and policies stay.
+func (s *Service) UpdateUser(ctx context.Context, in *iam.UpdateUserInput) (*iam.UpdateUserOutput, error) {
+	err := s.write(ctx, func() ([]store.Op, error) {
+		row, err := s.users.find(ctx, in.UserName)
+		if err != nil {
+			return nil, err
+		}
+		u := row.Value
+		if in.NewPath != nil {
+			u.Path = *in.NewPath
+		}
+		if in.NewUserName != nil {
+			u.Name = *in.NewUserName
+		}
+		key := record.UserKey(u.Account, u.Name)
+		if key == row.Key {
+			row.Value = u
+			ops, err := s.renameKeys(ctx, u)
+			return append(ops, s.users.UpdateOp(row)), err
+		}
+		if _, err := s.users.Get(ctx, key); !errors.Is(err, store.ErrNotFound) {
+			return nil, orExists(err, "User with name %s already exists.", u.Name)
+		}
+		ops, err := s.renameKeys(ctx, u)
+		return append(ops, s.users.DeleteOp(row), s.users.CreateOp(key, u)), err
+	})
+	return &iam.UpdateUserOutput{}, err
+}
+
+// renameKeys writes the user's name into its access keys. They are written even when it is the same, so that who holds one is looked up again.
+func (s *Service) renameKeys(ctx context.Context, u record.User) ([]store.Op, error) {
+	var ops []store.Op
+	for _, id := range u.AccessKeyIDs {
+		row, err := s.keys.Get(ctx, record.AccessKeyKey(id))
+		if err != nil {
+			return nil, err
+		}
+		row.Value.User = u.Name
+		ops = append(ops, s.keys.UpdateOp(row))
+	}
+	return ops, nil
+}
+
+// DeleteUser deletes a user that has nothing left.
+func (s *Service) DeleteUser(ctx context.Context, in *iam.DeleteUserInput) (*iam.DeleteUserOutput, error) {
+	row, err := s.users.find(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	switch u := row.Value; {
+	case len(u.AccessKeyIDs) > 0:
+		return nil, deleteConflict("Cannot delete entity, must delete access keys first.")
+	case len(u.Groups) > 0:
+		return nil, deleteConflict("Cannot delete entity, must remove user from all groups first.")
+	default:
+		if err := emptyGrants(u.Grants); err != nil {
+			return nil, err
+		}
+	}
+	return &iam.DeleteUserOutput{}, deleted(s.users.Delete(ctx, row), "user", *in.UserName)
+}
+
+// deleted turns the outcome of a deletion into IAM's words.
+func deleted(err error, kind, name string) error {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return noSuchEntity("The %s with name %s cannot be found.", kind, name)
+	case errors.Is(err, store.ErrConflict):
+		return deleteConflict("Cannot delete entity, the %s %s was changed while it was being deleted. Try again.", kind, name)
+	}
+	return err
+}
+
+// TagUser adds tags to a user.
+func (s *Service) TagUser(ctx context.Context, in *iam.TagUserInput) (*iam.TagUserOutput, error) {
+	return &iam.TagUserOutput{}, s.users.tag(ctx, in.UserName, in.Tags)
+}
+
+// UntagUser removes tags from a user.
+func (s *Service) UntagUser(ctx context.Context, in *iam.UntagUserInput) (*iam.UntagUserOutput, error) {
+	return &iam.UntagUserOutput{}, s.users.untag(ctx, in.UserName, in.TagKeys)
+}
+
+// ListUserTags lists the tags of a user.
+func (s *Service) ListUserTags(ctx context.Context, in *iam.ListUserTagsInput) (*iam.ListUserTagsOutput, error) {
+	tags, marker, truncated, err := s.users.listTags(ctx, in.UserName, in.MaxItems, in.Marker)
+	return &iam.ListUserTagsOutput{Tags: tags, Marker: marker, IsTruncated: truncated}, err
+}
+
+// PutUserPolicy adds or replaces an inline policy of a user.
+func (s *Service) PutUserPolicy(ctx context.Context, in *iam.PutUserPolicyInput) (*iam.PutUserPolicyOutput, error) {
+	return &iam.PutUserPolicyOutput{}, s.users.putInline(ctx, in.UserName, in.PolicyName, in.PolicyDocument)
+}
+
+// GetUserPolicy returns an inline policy of a user.
+func (s *Service) GetUserPolicy(ctx context.Context, in *iam.GetUserPolicyInput) (*iam.GetUserPolicyOutput, error) {
+	document, err := s.users.getInline(ctx, in.UserName, in.PolicyName)
+	return &iam.GetUserPolicyOutput{UserName: in.UserName, PolicyName: in.PolicyName, PolicyDocument: document}, err
+}
+
+// DeleteUserPolicy removes an inline policy of a user.
+func (s *Service) DeleteUserPolicy(ctx context.Context, in *iam.DeleteUserPolicyInput) (*iam.DeleteUserPolicyOutput, error) {
+	return &iam.DeleteUserPolicyOutput{}, s.users.deleteInline(ctx, in.UserName, in.PolicyName)
+}
+
+// ListUserPolicies names the inline policies of a user.
+func (s *Service) ListUserPolicies(ctx context.Context, in *iam.ListUserPoliciesInput) (*iam.ListUserPoliciesOutput, error) {
+	names, marker, truncated, err := s.users.listInline(ctx, in.UserName, in.MaxItems, in.Marker)
+	return &iam.ListUserPoliciesOutput{PolicyNames: names, Marker: marker, IsTruncated: truncated}, err
+}
+
+// AttachUserPolicy attaches a managed policy to a user.
+func (s *Service) AttachUserPolicy(ctx context.Context, in *iam.AttachUserPolicyInput) (*iam.AttachUserPolicyOutput, error) {
+	return &iam.AttachUserPolicyOutput{}, attach(ctx, s, s.users, in.UserName, in.PolicyArn)
+}
+
+// DetachUserPolicy detaches a managed policy from a user.
+func (s *Service) DetachUserPolicy(ctx context.Context, in *iam.DetachUserPolicyInput) (*iam.DetachUserPolicyOutput, error) {
+	return &iam.DetachUserPolicyOutput{}, detach(ctx, s.users, in.UserName, in.PolicyArn)
+}
+
+// ListAttachedUserPolicies lists the managed policies of a user.
+func (s *Service) ListAttachedUserPolicies(ctx context.Context, in *iam.ListAttachedUserPoliciesInput) (*iam.ListAttachedUserPoliciesOutput, error) {
+	list, marker, truncated, err := s.users.listAttached(ctx, in.UserName, in.PathPrefix, in.MaxItems, in.Marker)
+	return &iam.ListAttachedUserPoliciesOutput{AttachedPolicies: list, Marker: marker, IsTruncated: truncated}, err
+}
+
+// PutUserPermissionsBoundary limits what a user's policies can allow.
+func (s *Service) PutUserPermissionsBoundary(ctx context.Context, in *iam.PutUserPermissionsBoundaryInput) (*iam.PutUserPermissionsBoundaryOutput, error) {
+	return &iam.PutUserPermissionsBoundaryOutput{}, bound(ctx, s, s.users, in.UserName, in.PermissionsBoundary)
+}
+
+// DeleteUserPermissionsBoundary lifts the limit.
+func (s *Service) DeleteUserPermissionsBoundary(ctx context.Context, in *iam.DeleteUserPermissionsBoundaryInput) (*iam.DeleteUserPermissionsBoundaryOutput, error) {
+	return &iam.DeleteUserPermissionsBoundaryOutput{}, unbound(ctx, s.users, in.UserName)
+}

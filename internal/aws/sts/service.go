@@ -1,0 +1,103 @@
+// Package sts serves the AWS Security Token Service: who am I, and temporary credentials to be someone else.
+//
+// Nothing is written: what an assumed role may do is sealed in its session token (package identity). AssumeRole asks the role's trust
+// policy and the caller's own policies; AssumeRoleWithWebIdentity, which nobody signs, asks the token in the request: its issuer must be an
+// OpenID Connect provider of the role's account, and its signature must verify with that issuer's keys ([KeySource]).
+//
+// https://docs.aws.amazon.com/STS/latest/APIReference/
+package sts
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/aws-sdk-go-v2/service/sts/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Service serves STS. Its exported methods are operations.
+type Service struct {
+	identity  *identity.Identity
+	providers store.Table[record.OIDCProvider]
+	keys      KeySource
+	now       func() time.Time
+}
+
+// New returns the service over a store. keys finds the keys of token issuers; now is time.Now unless set.
+func New(s *store.Store, who *identity.Identity, keys KeySource, now func() time.Time) *Service {
+	if now == nil {
+		now = time.Now
+	}
+	return &Service{identity: who, providers: record.OIDCProviders(s), keys: keys, now: now}
+}
+
+// Unsigned lists the operations for callers who have no credentials yet.
+func (s *Service) Unsigned() []string { return []string{"AssumeRoleWithWebIdentity"} }
+
+// Unrestricted lists the operations that need no permission, and AssumeRole, which decides itself: the trust policy has a say.
+func (s *Service) Unrestricted() []string {
+	return []string{"GetCallerIdentity", "GetSessionToken", "AssumeRole"}
+}
+
+// Targets names the resources of the other operations.
+func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
+	t := wire.Target{Action: "sts:" + operation, Resource: "*", Conditions: map[string][]string{}}
+	if in, ok := input.(*sts.GetFederationTokenInput); ok {
+		t.Resource = "arn:aws:sts::" + wire.CallerFrom(ctx).Account + ":federated-user/" + *in.Name
+		addTags(t.Conditions, in.Tags)
+	}
+	return []wire.Target{t}, nil
+}
+
+// GetCallerIdentity says who signed the request.
+func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
+	caller := wire.CallerFrom(ctx)
+	s.identity.Used(ctx, caller)
+	return &sts.GetCallerIdentityOutput{Account: aws.String(caller.Account), Arn: aws.String(caller.ARN), UserId: aws.String(caller.UserID)}, nil
+}
+
+// GetAccessKeyInfo says to which account an access key belongs: its id tells, whether or not the key exists.
+func (s *Service) GetAccessKeyInfo(_ context.Context, in *sts.GetAccessKeyInfoInput) (*sts.GetAccessKeyInfoOutput, error) {
+	account, ok := identity.AccountOf(*in.AccessKeyId)
+	if !ok {
+		return nil, wire.Errorf("ValidationError", "Invalid access key: %s", *in.AccessKeyId)
+	}
+	return &sts.GetAccessKeyInfoOutput{Account: aws.String(account)}, nil
+}
+
+// credentials seals a session and returns what its holder needs.
+func (s *Service) credentials(ctx context.Context, session *identity.Session) (*types.Credentials, error) {
+	token, err := s.identity.Seal(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	return &types.Credentials{
+		AccessKeyId: aws.String(session.AccessKeyID), SecretAccessKey: aws.String(session.Secret), SessionToken: aws.String(token),
+		Expiration: aws.Time(session.Expires),
+	}, nil
+}
+
+// requestKeys are the condition keys that every request has.
+func (s *Service) requestKeys(ctx context.Context) map[string][]string {
+	now := s.now().UTC()
+	keys := map[string][]string{
+		"aws:CurrentTime":     {now.Format(time.RFC3339)},
+		"aws:EpochTime":       {strconv.FormatInt(now.Unix(), 10)},
+		"aws:SecureTransport": {strconv.FormatBool(wire.SecureTransportFrom(ctx))},
+		"aws:RequestedRegion": {wire.RegionFrom(ctx)},
+	}
+	if ip := wire.SourceIPFrom(ctx); ip != "" {
+		keys["aws:SourceIp"] = []string{ip}
+	}
+	if agent := wire.UserAgentFrom(ctx); agent != "" {
+		keys["aws:UserAgent"] = []string{agent}
+	}
+	return keys
+}
