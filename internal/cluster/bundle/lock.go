@@ -19,13 +19,13 @@ func lock(ctx context.Context, dir string, waiting func()) (unlock func(), err e
 	if err != nil {
 		return nil, err
 	}
-	unlock = func() { file.Close() }
+	release := func() { file.Close() }
 	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
-		return unlock, nil
+		return release, nil
 	}
 	if !errors.Is(err, unix.EWOULDBLOCK) {
-		unlock()
+		release()
 		return nil, &os.PathError{Op: "lock", Path: file.Name(), Err: err}
 	}
 	waiting()
@@ -46,14 +46,14 @@ func lock(ctx context.Context, dir string, waiting func()) (unlock func(), err e
 	select {
 	case err := <-acquired:
 		if err != nil {
-			unlock()
+			release()
 			return nil, &os.PathError{Op: "lock", Path: file.Name(), Err: err}
 		}
-		return unlock, nil
+		return release, nil
 	case <-ctx.Done():
 		go func() {
 			<-acquired
-			unlock()
+			release()
 		}()
 		return nil, context.Cause(ctx)
 	}
