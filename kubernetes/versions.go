@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -110,16 +111,12 @@ func (v Version) Source() map[string][]byte {
 	return files
 }
 
-var requiresKubernetes = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v(\S+)`)
-
 // Patch is the upstream release that the module pins: "1.35.4".
-func (v Version) Patch() string {
-	match := requiresKubernetes.FindSubmatch(v.Source()["go.mod"])
-	if match == nil {
-		panic(fmt.Sprintf("kubernetes/source/v%s.mod does not require k8s.io/kubernetes", v.Minor))
-	}
-	return string(match[1])
-}
+func (v Version) Patch() string { return pins()[v.Minor].patch }
+
+// GitCommit identifies the sources of the bundle, as 40 hexadecimal digits: a digest, for it is the
+// module that is built and not a commit of upstream's repository.
+func (v Version) GitCommit() string { return pins()[v.Minor].digest }
 
 // GitVersion is what the API server and the nodes of the version call themselves:
 // "v1.35.4-eks-0123abc". As on EKS the last part names the build; here it is the beginning of
@@ -128,17 +125,28 @@ func (v Version) GitVersion() string {
 	return "v" + v.Patch() + "-eks-" + v.GitCommit()[:7]
 }
 
-// GitCommit identifies the sources of the bundle, as 40 hexadecimal digits: a digest, for it is the
-// module that is built and not a commit of upstream's repository.
-func (v Version) GitCommit() string {
-	files := v.Source()
-	digest := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
-		fmt.Fprintf(digest, "%s %d\n", name, len(files[name]))
-		digest.Write(files[name])
+type pin struct{ patch, digest string }
+
+var requiresKubernetes = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v(\S+)`)
+
+// pins reads from the modules what they pin, by minor version.
+var pins = sync.OnceValue(func() map[string]pin {
+	pins := make(map[string]pin)
+	for _, v := range versions {
+		files := v.Source()
+		match := requiresKubernetes.FindSubmatch(files["go.mod"])
+		if match == nil {
+			panic(fmt.Sprintf("kubernetes/source/v%s.mod does not require k8s.io/kubernetes", v.Minor))
+		}
+		digest := sha256.New()
+		for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+			fmt.Fprintf(digest, "%s %d\n", name, len(files[name]))
+			digest.Write(files[name])
+		}
+		pins[v.Minor] = pin{patch: string(match[1]), digest: hex.EncodeToString(digest.Sum(nil))[:40]}
 	}
-	return hex.EncodeToString(digest.Sum(nil))[:40]
-}
+	return pins
+})
 
 // Stamps are the values that upstream's release puts into the variables of k8s.io/component-base/version
 // and k8s.io/client-go/pkg/version, by the name of the variable.

@@ -21,9 +21,9 @@ func build135() []Progress {
 func TestPrinterInAPipeIsALinePerTenth(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	print := Printer(&out, false)
+	show := Printer(&out, false)
 	for _, p := range build135() {
-		print(p)
+		show(p)
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if len(lines) < 10 || len(lines) > 14 {
@@ -40,9 +40,9 @@ func TestPrinterInAPipeIsALinePerTenth(t *testing.T) {
 func TestPrinterInATerminalIsABar(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	print := Printer(&out, true)
+	show := Printer(&out, true)
 	for _, p := range build135() {
-		print(p)
+		show(p)
 	}
 	if got := strings.Count(out.String(), "\n"); got != 1 {
 		t.Errorf("%d lines, want one that is rewritten", got)
