@@ -56,8 +56,8 @@ func (p Progress) String() string {
 	return text
 }
 
-// Printer reports progress to a person: in a terminal as a bar, elsewhere as a line per step and per
-// tenth of the compilation. It may serve several builds, one after the other.
+// Printer reports progress to a person: in a terminal as a bar, elsewhere as a line per step, per
+// fifty modules and per tenth of the compilation. It may serve several builds, one after the other.
 func Printer(w io.Writer, terminal bool) func(Progress) {
 	var mu sync.Mutex
 	var last Progress
@@ -75,7 +75,8 @@ func Printer(w io.Writer, terminal bool) func(Progress) {
 			}
 			return
 		}
-		if p.Minor != before.Minor || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 {
+		if p.Minor != before.Minor || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
+			p.Step == Downloading && p.Done/50 != before.Done/50 {
 			fmt.Fprintf(w, "%3d%%  %s\n", p.Percent(), p)
 		}
 	}
