@@ -1,9 +1,10 @@
 // Package managed holds the policies that AWS manages and that users of EKS attach: AmazonEKSClusterPolicy and its like, under
 // their ARNs (arn:aws:iam::aws:policy/...), and those of the service-linked roles.
 //
-// Each is a file under documents/, at the path that its ARN has. What the documents allow is documented at
-// https://docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html. ReadOnlyAccess and ViewOnlyAccess are the exception: AWS's
-// name some thousand actions of two hundred services; ours name those of the services that Coracle knows.
+// Each is a file under documents/, at the path that its ARN has. The documents are Coracle's own, written by what each policy is for; they
+// are not AWS's text. They name the services that Coracle and its clusters know, so that a statement, its Sid, or an action of some other service may
+// differ from what AWS returns for the same ARN. All are version v1, of one date. AWS's documents are at
+// https://docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html.
 package managed
 
 import (
@@ -31,7 +32,7 @@ type Policy struct {
 	Path        string // "/", "/service-role/", "/aws-service-role/"
 	ID          string // ANPA..., the same on every machine
 	Description string
-	VersionID   string // the only version that is kept
+	VersionID   string // the only version
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	Document    string // as GetPolicyVersion returns it
@@ -50,6 +51,9 @@ func Get(arn string) (*Policy, bool) {
 
 // All lists the policies by name.
 func All() []*Policy { return load().all }
+
+// written is when the documents were written.
+var written = time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC)
 
 type catalogue struct {
 	byARN map[string]*Policy
@@ -85,9 +89,6 @@ func read(path string) (*Policy, error) {
 	}
 	var file struct {
 		Description string
-		VersionID   string `json:"VersionId"`
-		CreateDate  time.Time
-		UpdateDate  time.Time
 		Document    json.RawMessage
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
@@ -96,7 +97,7 @@ func read(path string) (*Policy, error) {
 	name := strings.TrimSuffix(strings.TrimPrefix(path, "documents/"), ".json")
 	p := &Policy{
 		ARN: "arn:aws:iam::aws:policy/" + name, Path: "/", Name: name,
-		Description: file.Description, VersionID: file.VersionID, CreatedAt: file.CreateDate, UpdatedAt: file.UpdateDate, Document: string(file.Document),
+		Description: file.Description, VersionID: "v1", CreatedAt: written, UpdatedAt: written, Document: string(file.Document),
 	}
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		p.Path, p.Name = "/"+name[:i+1], name[i+1:]
