@@ -117,3 +117,30 @@ func TestModulesPinOneRelease(t *testing.T) {
 		}
 	}
 }
+
+// The table for users says what the program does.
+func TestDocumentedVersions(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile(filepath.Join("..", "docs", "versions.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinsCloudProvider := regexp.MustCompile(`(?m)^\s*k8s\.io/cloud-provider-aws (\S+)`)
+	for _, v := range versions {
+		cloudProvider := pinsCloudProvider.FindSubmatch(v.Source()["go.mod"])
+		if cloudProvider == nil {
+			t.Errorf("%s does not pin cloud-provider-aws", v.Minor)
+			continue
+		}
+		row := "| " + strings.Join([]string{
+			v.Minor, v.Patch(), string(cloudProvider[1]), v.PlatformVersion,
+			v.Released.Format(time.DateOnly), v.EndOfStandardSupport.Format(time.DateOnly), v.EndOfExtendedSupport.Format(time.DateOnly),
+		}, " | ") + " |\n"
+		if !strings.Contains(string(document), row) {
+			t.Errorf("docs/versions.md lacks the row\n%s", row)
+		}
+	}
+	if want := "The default is " + Default + "."; !strings.Contains(string(document), want) {
+		t.Errorf("docs/versions.md does not say %q", want)
+	}
+}
