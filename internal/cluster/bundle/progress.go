@@ -56,9 +56,9 @@ func (p Progress) String() string {
 	return text
 }
 
-// Printer reports progress to a person: in a terminal as a bar, elsewhere as a line per step, per
-// fifty modules and per tenth of the compilation. It may serve several builds, one after the other.
-func Printer(w io.Writer, terminal bool) func(Progress) {
+// Milestones passes on what is worth a line in a log: every new step, every fifty modules and every
+// tenth of the compilation.
+func Milestones(report func(Progress)) func(Progress) {
 	var mu sync.Mutex
 	var last Progress
 	return func(p Progress) {
@@ -66,18 +66,24 @@ func Printer(w io.Writer, terminal bool) func(Progress) {
 		defer mu.Unlock()
 		before := last
 		last = p
-		if terminal {
-			const width = 30
-			filled := p.Percent() * width / 100
-			fmt.Fprintf(w, "\r\033[K[%s%s] %3d%%  %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), p.Percent(), p)
-			if p.Step == Ready {
-				fmt.Fprintln(w)
-			}
-			return
-		}
 		if p.Minor != before.Minor || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
 			p.Step == Downloading && p.Done/50 != before.Done/50 {
-			fmt.Fprintf(w, "%3d%%  %s\n", p.Percent(), p)
+			report(p)
+		}
+	}
+}
+
+// Printer reports progress to a person: in a terminal as a bar, elsewhere as a line per milestone.
+func Printer(w io.Writer, terminal bool) func(Progress) {
+	if !terminal {
+		return Milestones(func(p Progress) { fmt.Fprintf(w, "%3d%%  %s\n", p.Percent(), p) })
+	}
+	return func(p Progress) {
+		const width = 30
+		filled := p.Percent() * width / 100
+		fmt.Fprintf(w, "\r\033[K[%s%s] %3d%%  %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), p.Percent(), p)
+		if p.Step == Ready {
+			fmt.Fprintln(w)
 		}
 	}
 }
