@@ -18,7 +18,7 @@ import (
 )
 
 // poll is how often what has no other way to tell is asked.
-const poll = 20 * time.Millisecond
+const poll = 10 * time.Millisecond
 
 // Config is how the given user of the groups, one of EKS's own such as eks:node-manager, reaches the cluster's
 // API server. Its certificate is valid for a year from now. It is for the managed service's

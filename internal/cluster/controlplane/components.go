@@ -23,10 +23,10 @@ const (
 )
 
 // The controllers' clients may ask this often. Upstream's limit of 20 a second makes the
-// controller manager spend six seconds on its service accounts before it does anything else.
+// controller manager spend four seconds on its service accounts before it does anything else.
 const (
-	clientQPS   = 1000
-	clientBurst = 2000
+	clientQPS   = 300
+	clientBurst = 600
 )
 
 // plane is a control plane as it should run now.
@@ -90,6 +90,8 @@ func (c *Controller) specify(p plane) (components, error) {
 		return out, fmt.Errorf("configure %s: %w", kubeAPIServer, err)
 	}
 	out.apiServer = c.spec(p, kubeAPIServer, apiServer)
+	// Connections can only be steered between plain TCP sockets, not Multipath TCP, Go's default.
+	out.apiServer.Env = append(out.apiServer.Env, "GODEBUG=multipathtcp=0")
 	out.apiServer.Name = apiServers(p.cluster.ID) + out.apiServer.Hash()[:8]
 
 	kubeconfigs := files{}
@@ -120,8 +122,6 @@ func (c *Controller) specify(p plane) (components, error) {
 		c.spec(p, kubeControllerManager, c.controllerManager(p, kubeconfig(kubeControllerManager))),
 		c.spec(p, kubeScheduler, append(c.serving(p, 10259),
 			"--config="+filepath.Join(schedulerDir, "scheduler.yaml"),
-			"--authentication-skip-lookup=true",
-			"--v=2",
 		)),
 	}
 	if c.o.CloudProvider == nil {
@@ -131,24 +131,24 @@ func (c *Controller) specify(p plane) (components, error) {
 	if err != nil {
 		return out, fmt.Errorf("configure %s: %w", cloudControllerManager, err)
 	}
-	conf, err := write(files{"cloud.conf": cloudConfiguration(p.cluster)})
+	conf, err := write(files{"cloud.conf": cloudConfiguration(p.cluster, cloud.Endpoint)})
 	if err != nil {
 		return out, err
 	}
 	spec := c.spec(p, cloudControllerManager, append(c.serving(p, 10258),
 		"--kubeconfig="+kubeconfig(cloudControllerManager),
-		"--authentication-skip-lookup=true",
 		"--leader-elect=false",
+		"--profiling=false",
+		"--kube-api-qps="+strconv.Itoa(clientQPS),
+		"--kube-api-burst="+strconv.Itoa(clientBurst),
 		"--cloud-provider=aws",
 		"--cloud-config="+filepath.Join(conf, "cloud.conf"),
 		"--cluster-name="+p.cluster.Name,
 		"--allocate-node-cidrs=false",
 		"--configure-cloud-routes=false",
-		"--use-service-account-credentials=false",
-		"--controllers=*,-service-lb-controller,-node-route-controller",
-		"--v=2",
+		"--use-service-account-credentials=true",
 	))
-	spec.Env = append(spec.Env, cloud.Env...)
+	spec.Env = append(append(spec.Env, "AWS_EC2_METADATA_DISABLED=true"), cloud.Env...)
 	out.others = append(out.others, spec)
 	return out, nil
 }
@@ -162,7 +162,9 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			"HOME=" + c.dir(p.cluster.ID),
-			"GOGC=" + strconv.Itoa(garbage[component]),
+			// Our bundles' own: collect garbage at 25 % of what lives, but only after the start, which it
+			// would make longer. Most of an idle control plane's memory is garbage at Go's 100 %.
+			"KUBE_GOGC=25",
 		},
 		Dir:         c.dir(p.cluster.ID),
 		Log:         c.dir(p.cluster.ID, "log", component+".log"),
@@ -172,15 +174,6 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 	return spec
 }
 
-// garbage is how much garbage, in percent of what lives, a component may gather before it
-// collects. Most of an idle control plane's memory is garbage at Go's default of 100.
-var garbage = map[string]int{
-	kubeAPIServer:          60,
-	kubeControllerManager:  60,
-	kubeScheduler:          60,
-	cloudControllerManager: 60,
-}
-
 // serving are the flags of a component's own port, on which only its health is of interest.
 func (c *Controller) serving(p plane, port int) []string {
 	return []string{
@@ -188,6 +181,9 @@ func (c *Controller) serving(p plane, port int) []string {
 		"--secure-port=" + strconv.Itoa(port),
 		"--tls-cert-file=" + c.dir(p.cluster.ID, "pki", "health.crt"),
 		"--tls-private-key-file=" + c.dir(p.cluster.ID, "pki", "health.key"),
+		"--client-ca-file=" + c.dir(p.cluster.ID, "pki", "ca.crt"),
+		"--authentication-skip-lookup=true",
+		"--v=2",
 	}
 }
 
@@ -281,6 +277,10 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--service-account-key-file=" + pki("sa.pub"),
 		"--service-account-signing-key-file=" + pki("sa.key"),
 		"--service-cluster-ip-range=" + serviceRange(cluster),
+		// A request on a connection that was made just before the new server took over is still served.
+		"--shutdown-delay-duration=1s",
+		// Watches through a server that makes way end soon instead of when it is killed.
+		"--shutdown-watch-termination-grace-period=1s",
 		"--tls-cert-file=" + pki("kube-apiserver.crt"),
 		"--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 		"--tls-min-version=VersionTLS12",
@@ -340,7 +340,6 @@ func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
 	pki := func(name string) string { return c.dir(cluster.ID, "pki", name) }
 	args := append(c.serving(p, 10257),
 		"--kubeconfig="+kubeconfig,
-		"--authentication-skip-lookup=true",
 		"--allocate-node-cidrs=false",
 		"--cluster-name="+cluster.Name,
 		"--cluster-signing-cert-file="+pki("ca.crt"),
@@ -355,7 +354,6 @@ func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
 		"--root-ca-file="+pki("ca.crt"),
 		"--service-account-private-key-file="+pki("sa.key"),
 		"--use-service-account-credentials=true",
-		"--v=2",
 	)
 	if k := cluster.KubeController; k != nil {
 		if h := k.HorizontalPodAutoscalerControllerConfig; h != nil && h.HorizontalPodAutoscalerSyncPeriod != nil {
@@ -370,13 +368,15 @@ func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
 
 // cloudConfiguration tells the AWS cloud provider what it would otherwise ask the metadata
 // service of the machine it runs on.
-func cloudConfiguration(cluster record.Cluster) []byte {
-	subnet := ""
-	if len(cluster.SubnetIDs) > 0 {
-		subnet = cluster.SubnetIDs[0]
+func cloudConfiguration(cluster record.Cluster, endpoint string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[Global]\nRegion = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = %s\n",
+		cluster.Region, cluster.VPCID, cluster.SubnetIDs[0], cluster.Name)
+	for i, service := range []string{"ec2", "elasticloadbalancing", "autoscaling", "kms", "sts"} {
+		fmt.Fprintf(&b, "[ServiceOverride \"%d\"]\nService = %s\nRegion = %s\nURL = %s\nSigningRegion = %s\n",
+			i+1, service, cluster.Region, endpoint, cluster.Region)
 	}
-	return fmt.Appendf(nil, "[Global]\nRegion = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = %s\n",
-		cluster.Region, cluster.VPCID, subnet, cluster.Name)
+	return []byte(b.String())
 }
 
 // scoringStrategy is the NodeResourcesFit strategy that the user asked for.

@@ -67,7 +67,10 @@ type Webhooks struct {
 
 // CloudProvider is how a cluster's cloud controller manager reaches AWS's APIs.
 type CloudProvider struct {
-	// Env are environment variables: endpoint and credentials.
+	// Endpoint is the URL that serves every AWS API: "http://127.0.0.1:4566".
+	Endpoint string
+	// Env are the environment variables with which the AWS SDK finds credentials of the cluster's
+	// role. They must stay the same, because others restart the cloud controller manager.
 	Env []string
 }
 

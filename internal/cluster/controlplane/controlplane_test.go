@@ -73,7 +73,7 @@ const bundles = "../../../bin/bundles"
 func needBundle(t *testing.T, minors ...string) {
 	t.Helper()
 	for _, minor := range minors {
-		if _, err := bundle.In(bundles).Find(minor); err != nil {
+		if _, err := bundle.New(bundle.Options{Dir: bundles}).Find(minor); err != nil {
 			t.Skipf("needs the Kubernetes %s bundle (make bundles): %v", minor, err)
 		}
 	}
@@ -84,7 +84,7 @@ func absoluteBundles() Bundles {
 	if err != nil {
 		panic(err)
 	}
-	return bundle.In(dir)
+	return bundle.New(bundle.Options{Dir: dir}) // of whatever build
 }
 
 // start starts a daemon in the world.
@@ -100,7 +100,7 @@ func start(t *testing.T, dir, owner string, adjust func(*Options)) *daemon {
 	if d.etcd, err = e.Connect(connecting); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if d.store, err = store.Open(connecting, d.etcd.Client, store.Options{Log: log}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -36,26 +37,22 @@ func (c *Controller) create(ctx context.Context, cluster record.Cluster, minor s
 	if err != nil {
 		return err
 	}
-	if err := c.runAPIServer(ctx, p, components.apiServer, c.o.StartTimeout); err != nil {
-		return err
-	}
-	crashAPIServerReady.Here()
-
-	// The controllers start while EKS's objects are created.
 	group, working := errgroup.WithContext(ctx)
-	for _, spec := range components.others {
-		group.Go(func() error {
-			_, err := c.o.Host.Ensure(working, spec)
+	group.Go(func() error {
+		if err := c.runAPIServer(working, p, components.apiServer, c.o.StartTimeout); err != nil {
 			return err
-		})
-	}
-	group.Go(func() error { return c.bootstrap(working, p) })
+		}
+		crashAPIServerReady.Here()
+		return c.startControllers(working, p, components.others)
+	})
+	// The API server takes objects a second before it counts as ready: time enough for EKS's.
+	group.Go(func() error {
+		if err := c.awaitServing(working, p, components.apiServer.Name); err != nil {
+			return err
+		}
+		return c.bootstrap(working, p)
+	})
 	if err := group.Wait(); err != nil {
-		return err
-	}
-
-	// The first that users and tools look for comes from the controller manager.
-	if err := c.awaitDefaultServiceAccount(ctx, p, c.name(cluster.ID, kubeControllerManager)); err != nil {
 		return err
 	}
 	version, err := c.serverVersion(ctx, p)
@@ -73,6 +70,36 @@ func (c *Controller) create(ctx context.Context, cluster record.Cluster, minor s
 	crashReady.Here()
 	c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version, "endpoint", p.endpoint(), "took", c.clock.Since(began))
 	return c.maintain(ctx, cluster, minor)
+}
+
+// startControllers starts the controller manager and then, once it has made what users and tools
+// look for first, the others: on few cores they would only be in its way.
+func (c *Controller) startControllers(ctx context.Context, p plane, specs []process.Spec) error {
+	if _, err := c.o.Host.Ensure(ctx, specs[0]); err != nil {
+		return err
+	}
+	if err := c.awaitDefaultServiceAccount(ctx, p, specs[0].Name); err != nil {
+		return err
+	}
+	for _, spec := range specs[1:] {
+		if _, err := c.o.Host.Ensure(ctx, spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitServing waits until the API server answers at all.
+func (c *Controller) awaitServing(ctx context.Context, p plane, name string) error {
+	config, client, err := c.bootstrapClient(p)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	return c.await(ctx, name, c.o.StartTimeout, func(ctx context.Context) error {
+		_, err := get(ctx, client, config.Host+"/version")
+		return err
+	})
 }
 
 // prepare takes the steps that every control plane stands on, and records where it is to be found.
@@ -109,9 +136,9 @@ func (e *unbuiltError) Error() string { return e.err.Error() }
 func (e *unbuiltError) Unwrap() error { return e.err }
 
 func (c *Controller) bundle(ctx context.Context, cluster record.Cluster, minor string) (string, error) {
-	path, err := c.o.Bundles.Ensure(ctx, minor, func(p bundle.Progress) {
+	path, err := c.o.Bundles.Ensure(ctx, minor, bundle.Milestones(func(p bundle.Progress) {
 		c.log.Info("building the Kubernetes programs that the cluster needs", "cluster", cluster.Name, "progress", p)
-	})
+	}))
 	if err != nil && ctx.Err() == nil {
 		return "", &unbuiltError{fmt.Errorf("the Kubernetes %s programs cannot be had: %w", minor, err)}
 	}

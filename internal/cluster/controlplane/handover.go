@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -23,54 +24,76 @@ import (
 )
 
 // An API server is replaced without an outage. The new one listens on the port of the old one
-// (SO_REUSEPORT), and a filter in the kernel sends it no connection but ours until it is ready;
-// then it is sent all new ones, and the old one finishes what it has and ends. As long as both
-// run they are two API servers of one highly available cluster, which Kubernetes supports for
-// neighbouring minor versions.
+// (SO_REUSEPORT), and a filter in the kernel decides which of the two a new connection goes to:
 //
-// Where the kernel does not let us install the filter, new connections are spread over both
-// while the new one starts, and some of them are refused for about a second.
+//  1. To the old one, while the new one starts. Only our probe, which has an address of its own,
+//     is sent to the new one.
+//  2. A starting API server connects to itself, too. Where that reached the old one, which refuses
+//     it, the connection is cut, and for some milliseconds all connections go to the new one, so
+//     that it finds itself when it tries again.
+//  3. When the probe finds it ready, to the new one; and the old one finishes what it has.
+//
+// As long as both run they are two API servers of one highly available cluster, which Kubernetes
+// supports for neighbouring minor versions. Where the kernel does not let us install the filter,
+// connections are spread over both while the new one starts, and some are refused.
 
 // runAPIServer makes spec the cluster's only API server. It returns once that is ready and any
 // other is gone; when it does not get ready within timeout, the other still serves.
 func (c *Controller) runAPIServer(ctx context.Context, p plane, spec process.Spec, timeout time.Duration) error {
-	list := c.o.Host.List(apiServers(p.cluster.ID))
-	others := slices.DeleteFunc(slices.Clone(list), func(s process.Status) bool { return s.Name == spec.Name })
-	was, err := c.o.Host.Ensure(ctx, c.steered(p, spec, others))
+	others := slices.DeleteFunc(c.o.Host.List(apiServers(p.cluster.ID)), func(s process.Status) bool { return s.Name == spec.Name })
+	if len(others) > 0 {
+		return c.handOver(ctx, p, spec, others, timeout)
+	}
+	was, err := c.o.Host.Ensure(ctx, spec)
+	if err != nil || was.Running && c.clock.Since(was.Started) > settled {
+		return err // or it has run for long: nothing to wait for
+	}
+	crashAPIServerStarted.Here()
+	config, client, err := c.bootstrapClient(p)
 	if err != nil {
 		return err
 	}
-	if len(others) == 0 {
-		if c.clock.Since(was.Started) > settled && was.Running {
-			return nil // it has run for long: nothing to wait for
-		}
-		crashAPIServerStarted.Here()
-		config, client, err := c.bootstrapClient(p)
-		if err != nil {
-			return err
-		}
-		defer client.CloseIdleConnections()
-		return c.await(ctx, spec.Name, timeout, func(ctx context.Context) error {
-			_, err := get(ctx, client, config.Host+"/readyz")
-			return err
-		})
-	}
-
-	crashHandoverStarted.Here()
-	config, _, err := c.bootstrapClient(p)
-	if err != nil {
+	defer client.CloseIdleConnections()
+	return c.await(ctx, spec.Name, timeout, func(ctx context.Context) error {
+		_, err := get(ctx, client, config.Host+"/readyz")
 		return err
-	}
-	err = c.await(ctx, spec.Name, timeout, func(ctx context.Context) error {
-		return c.probe(ctx, config, p, spec.Name)
 	})
+}
+
+// settled is how long an API server must have run for it to be taken as ready without asking.
+const settled = time.Minute
+
+func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, others []process.Status, timeout time.Duration) error {
+	before := c.running(p)
+	starts := len(before) == 1 && before[0].Name != spec.Name // the usual case: not a continuation
+	if starts {
+		if err := filterConnections(before, p.port, 0, 1); err != nil {
+			c.log.Info("connections will be spread over the old and the new API server", "cluster", p.cluster.Name, "because", err)
+			starts = false
+		}
+	}
+	if _, err := c.o.Host.Ensure(ctx, spec); err != nil {
+		return err
+	}
+	crashHandoverStarted.Here()
+	guarding, unguard := context.WithCancel(ctx)
+	var guard sync.WaitGroup
+	if starts {
+		guard.Go(func() { c.letConnectToItself(guarding, p, spec.Name, before) })
+	}
+	config, _, err := c.bootstrapClient(p)
+	if err == nil {
+		err = c.await(ctx, spec.Name, timeout, func(ctx context.Context) error { return c.probe(ctx, config, p, spec.Name) })
+	}
+	unguard()
+	guard.Wait()
 	if err != nil {
 		return err
 	}
 	crashHandoverReady.Here()
 	c.steer(p, spec.Name)
 	for _, old := range others {
-		c.log.Info("new API server is ready; stopping the old one", "cluster", p.cluster.Name, "new", spec.Name, "old", old.Name)
+		c.log.Info("the new API server is ready; stopping the old one", "cluster", p.cluster.Name, "new", spec.Name, "old", old.Name)
 		if err := c.o.Host.Stop(ctx, old.Name); err != nil {
 			return err
 		}
@@ -80,19 +103,59 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, spec process.Spe
 	return nil
 }
 
-// settled is how long an API server must have run for it to be taken as ready without asking.
-const settled = time.Minute
-
-// steered keeps new connections with the API servers that run, if any, before another is started.
-func (c *Controller) steered(p plane, spec process.Spec, others []process.Status) process.Spec {
-	running := slices.ContainsFunc(others, func(s process.Status) bool { return s.Running })
-	itself := slices.ContainsFunc(c.o.Host.List(spec.Name), func(s process.Status) bool { return s.Running })
-	if running && !itself {
-		if err := filterConnections(others, p.port, 0, len(others)); err != nil {
-			c.log.Info("new connections will be spread over the old and the new API server", "cluster", p.cluster.Name, "because", err)
+// letConnectToItself helps the starting API server of that name to its own connections, until
+// ctx ends.
+func (c *Controller) letConnectToItself(ctx context.Context, p plane, name string, old []process.Status) {
+	const settle = 10 * time.Millisecond // for the next attempt, and for others of its clients
+	failed := func(err error) {
+		c.log.Info("the new API server may take long to get ready", "cluster", p.cluster.Name, "because", err)
+	}
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	var since time.Time // new connections go to the new one; zero when they do not
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		sockets, err := tcpSockets()
+		if err != nil {
+			failed(err)
+			return
+		}
+		pid := c.pid(name)
+		astray := misdirected(sockets, socketsOf(pid), socketsOf(old[0].PID), p.port)
+		switch {
+		case len(astray) > 0:
+			if err := filterConnections(old, p.port, 1, 1); err != nil {
+				failed(err)
+				return
+			}
+			since = time.Now()
+			for _, fd := range astray {
+				if err := cut(pid, fd); err != nil && !errors.Is(err, unix.EBADF) && !errors.Is(err, unix.ENOTSOCK) { // closed meanwhile
+					failed(err)
+				}
+			}
+			c.log.Debug("let the new API server connect to itself", "cluster", p.cluster.Name, "connections", len(astray))
+		case !since.IsZero() && time.Since(since) > settle:
+			if err := filterConnections(old, p.port, 0, 1); err != nil {
+				failed(err)
+				return
+			}
+			since = time.Time{}
 		}
 	}
-	return spec
+}
+
+func (c *Controller) pid(name string) int {
+	for _, s := range c.o.Host.List(name) {
+		if s.Name == name && s.Running {
+			return s.PID
+		}
+	}
+	return 0
 }
 
 // steer sends all new connections to the API server of that name.
@@ -106,14 +169,13 @@ func (c *Controller) steer(p plane, name string) {
 
 func (c *Controller) unsteer(p plane) {
 	socket, err := listener(c.running(p), p.port)
-	if err != nil {
-		c.log.Info("could not remove the connection filter of the API server; with one socket left it has no effect", "cluster", p.cluster.Name, "because", err)
-		return
+	if err == nil {
+		const detach = 68 // SO_DETACH_REUSEPORT_BPF
+		err = unix.SetsockoptInt(socket, unix.SOL_SOCKET, detach, 0)
+		unix.Close(socket)
 	}
-	defer unix.Close(socket)
-	const detach = 68 // SO_DETACH_REUSEPORT_BPF
-	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, detach, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-		c.log.Info("could not remove the connection filter of the API server; with one socket left it has no effect", "cluster", p.cluster.Name, "because", err)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		c.log.Debug("could not remove the connection filter of the API server; with one socket left it has no effect", "cluster", p.cluster.Name, "because", err)
 	}
 }
 
@@ -153,11 +215,10 @@ const probeHost = 2
 
 // probe asks the very API server of that name whether it is ready.
 func (c *Controller) probe(ctx context.Context, config *rest.Config, p plane, name string) error {
-	i := slices.IndexFunc(c.o.Host.List(name), func(s process.Status) bool { return s.Name == name && s.Running })
-	if i < 0 {
-		return fmt.Errorf("%s does not run", name)
+	pid := c.pid(name)
+	if pid == 0 {
+		return fmt.Errorf("%s does not run", componentOf(name))
 	}
-	pid := c.o.Host.List(name)[i].PID
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return err
@@ -203,13 +264,59 @@ func servedBy(conn net.Conn, pid int) error {
 	}
 	for _, s := range sockets {
 		if s.local == there && s.remote == here {
-			if _, err := socketOf(pid, s.inode); err != nil {
-				return fmt.Errorf("another API server took the connection: %w", err)
+			if _, held := socketsOf(pid)[s.inode]; !held {
+				return errors.New("another API server took the connection")
 			}
 			return nil
 		}
 	}
 	return errors.New("the connection is not in /proc/net/tcp")
+}
+
+// misdirected are the file descriptors of a process for connections to the port that another
+// process took. The maps are the sockets of the two.
+func misdirected(sockets []tcpSocket, own, others map[uint64]int, port int) (fds []int) {
+	held := map[[2]netip.AddrPort]uint64{}
+	for _, s := range sockets {
+		held[[2]netip.AddrPort{s.local, s.remote}] = s.inode
+	}
+	for _, s := range sockets {
+		fd, ours := own[s.inode]
+		if !ours || int(s.remote.Port()) != port {
+			continue
+		}
+		if _, theirs := others[held[[2]netip.AddrPort{s.remote, s.local}]]; theirs {
+			fds = append(fds, fd)
+		}
+	}
+	return fds
+}
+
+// cut ends a connection of another process.
+func cut(pid, fd int) error {
+	socket, err := duplicate(pid, fd)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	if err := unix.Shutdown(socket, unix.SHUT_RDWR); err != nil && !errors.Is(err, unix.ENOTCONN) {
+		return fmt.Errorf("shutdown: %w", err)
+	}
+	return nil
+}
+
+// duplicate is a file descriptor of our own for that of another process.
+func duplicate(pid, fd int) (int, error) {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return 0, fmt.Errorf("pidfd_open: %w", err)
+	}
+	defer unix.Close(pidfd)
+	own, err := unix.PidfdGetfd(pidfd, fd, 0)
+	if err != nil {
+		return 0, fmt.Errorf("pidfd_getfd: %w", err)
+	}
+	return own, nil
 }
 
 // listener is a duplicate of the listening socket of one of the servers.
@@ -224,40 +331,45 @@ func listener(servers []process.Status, port int) (int, error) {
 			if !s.listens || int(s.local.Port()) != port {
 				continue
 			}
-			fd, err := socketOf(server.PID, s.inode)
-			if err != nil {
+			fd, held := socketsOf(server.PID)[s.inode]
+			if !held {
 				continue
 			}
-			pidfd, err := unix.PidfdOpen(server.PID, 0)
-			if err != nil {
-				failure = err
-				continue
-			}
-			socket, err := unix.PidfdGetfd(pidfd, fd, 0)
-			unix.Close(pidfd)
+			socket, err := duplicate(server.PID, fd)
 			if err == nil {
 				return socket, nil
 			}
-			failure = fmt.Errorf("pidfd_getfd: %w", err)
+			failure = err
 		}
 	}
 	return 0, failure
 }
 
-// socketOf is the file descriptor that the process has for a socket.
-func socketOf(pid int, inode uint64) (int, error) {
+// socketsOf are the file descriptors of a process that are sockets, by the socket's inode. It is
+// empty for a process that is gone. Standard input is no socket, so none is 0.
+func socketsOf(pid int) map[uint64]int {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, err
+		return nil
 	}
-	want := fmt.Sprintf("socket:[%d]", inode)
+	fds := map[uint64]int{}
 	for _, e := range entries {
-		if target, err := os.Readlink(dir + "/" + e.Name()); err == nil && target == want {
-			return strconv.Atoi(e.Name())
+		target, err := os.Readlink(dir + "/" + e.Name())
+		if err != nil {
+			continue // closed meanwhile
+		}
+		name, ok := strings.CutPrefix(target, "socket:[")
+		if !ok {
+			continue
+		}
+		inode, errInode := strconv.ParseUint(strings.TrimSuffix(name, "]"), 10, 64)
+		fd, errFD := strconv.Atoi(e.Name())
+		if errInode == nil && errFD == nil {
+			fds[inode] = fd
 		}
 	}
-	return 0, fmt.Errorf("process %d does not hold %s", pid, want)
+	return fds
 }
 
 type tcpSocket struct {

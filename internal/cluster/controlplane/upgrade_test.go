@@ -1,0 +1,217 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// outage asks the API server for an object again and again, each time over a new connection, as
+// kubectl does, and tells how long it was not answered at most.
+type outage struct {
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	longest time.Duration
+	failed  int
+	asked   int
+	errs    []string
+}
+
+func watchOutage(t *testing.T, client *http.Client, url string) *outage {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	o := &outage{stop: cancel}
+	client.Transport = closing{client.Transport}
+	o.done.Go(func() {
+		good := time.Now()
+		for ctx.Err() == nil {
+			asking, done := context.WithTimeout(ctx, 5*time.Second)
+			_, err := get(asking, client, url)
+			done()
+			if ctx.Err() != nil {
+				return
+			}
+			o.asked++
+			now := time.Now()
+			if err != nil {
+				o.failed++
+				o.errs = append(o.errs, err.Error())
+			} else {
+				o.longest = max(o.longest, now.Sub(good))
+				good = now
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	return o
+}
+
+func (o *outage) end() {
+	o.stop()
+	o.done.Wait()
+}
+
+// closing uses each connection once.
+type closing struct{ http.RoundTripper }
+
+func (c closing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if i, ok := c.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		i.CloseIdleConnections()
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+func TestUpgrade(t *testing.T) {
+	needBundle(t, "1.35", "1.36")
+	dir, owner := newWorld(t)
+	d := start(t, dir, owner, nil)
+	c := d.create(newCluster("rising", "1.35"))
+	d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+	admin, host := d.client(c, "admin", "system:masters")
+	post(t, admin, host+"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"kept"},"data":{"a":"b"}}`)
+
+	prober, _ := d.client(c, "prober", "system:masters")
+	out := watchOutage(t, prober, host+"/api/v1/namespaces/default/configmaps/kept")
+	id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
+	took := d.until("the upgrade", 2*time.Minute, func() bool { return d.updated(c, id).Status != ekstypes.UpdateStatusInProgress })
+	out.end()
+	if u := d.updated(c, id); u.Status != ekstypes.UpdateStatusSuccessful {
+		t.Fatalf("update %+v", u)
+	}
+	t.Logf("upgraded in %v; %d of %d requests failed; longest time without an answer %v", took, out.failed, out.asked, out.longest)
+	if out.longest > 3*time.Second {
+		t.Errorf("the API server was out for %v", out.longest)
+	}
+	for i, e := range out.errs {
+		if i < 5 {
+			t.Log(e)
+		}
+	}
+	if p := d.plane(c); p.Version != "1.36" || !strings.HasPrefix(p.FullVersion, "v1.36.") {
+		t.Errorf("observed %+v", p)
+	}
+	if _, err := get(t.Context(), admin, host+"/api/v1/namespaces/default/configmaps/kept"); err != nil {
+		t.Error(err)
+	}
+	for _, s := range d.processes.List(c.ID + "/") {
+		exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(s.PID), "exe"))
+		if err != nil || !strings.Contains(exe, "v1.36") {
+			t.Errorf("%s runs %s (%v)", s.Name, exe, err)
+		}
+	}
+}
+
+// brokenBundles has a version whose programs end at once.
+type brokenBundles struct {
+	Bundles
+	minor, program string
+}
+
+func (b brokenBundles) Ensure(ctx context.Context, minor string, progress func(bundle.Progress)) (string, error) {
+	if minor == b.minor {
+		if b.program == "" {
+			return "", errors.New("compiling failed")
+		}
+		return b.program, nil
+	}
+	return b.Bundles.Ensure(ctx, minor, progress)
+}
+
+func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
+	needBundle(t, "1.35")
+	dir, owner := newWorld(t)
+	program := filepath.Join(dir, "kube")
+	// One that does not start at all, one whose API server hangs, one without programs.
+	for name, script := range map[string]string{
+		"dies":    "#!/bin/sh\necho 'E0101 cannot possibly work'\nexit 1\n",
+		"hangs":   "#!/bin/sh\nexec sleep 1000\n",
+		"missing": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := brokenBundles{Bundles: absoluteBundles(), minor: "1.36"}
+			if script != "" {
+				broken.program = program
+				if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := start(t, dir, owner, func(o *Options) {
+				o.Bundles = broken
+				o.UpgradeTimeout = 3 * time.Second
+			})
+			c := newCluster("steady-"+name, "1.35")
+			d.create(c)
+			d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+			before := d.processes.List(c.ID + "/")
+			prober, host := d.client(c, "prober", "system:masters")
+			out := watchOutage(t, prober, host+"/api/v1/namespaces/default/serviceaccounts/default")
+			id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
+			d.until("the upgrade to fail", time.Minute, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusFailed })
+			d.until("the old processes alone", 30*time.Second, func() bool { return len(d.processes.List(c.ID+"/")) == len(before) })
+			out.end()
+			if out.failed != 0 {
+				t.Errorf("%d of %d requests failed: %s", out.failed, out.asked, out.errs[0])
+			}
+			u := d.updated(c, id)
+			if len(u.Errors) != 1 || !strings.Contains(*u.Errors[0].ErrorMessage, "1.35 serves again") {
+				t.Errorf("errors %+v", u.Errors)
+			} else {
+				t.Log(*u.Errors[0].ErrorMessage)
+			}
+			if p := d.plane(c); p.Version != "1.35" {
+				t.Errorf("version %s", p.Version)
+			}
+			for i, s := range d.processes.List(c.ID + "/") {
+				if s.PID != before[i].PID {
+					t.Errorf("%s was restarted", s.Name)
+				}
+			}
+			if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			d.until("the row to go", 30*time.Second, func() bool {
+				_, err := record.Clusters(d.store).Get(t.Context(), c.Key())
+				return err != nil
+			})
+		})
+	}
+}
+
+func TestAPortTakenByAnotherProgram(t *testing.T) {
+	needBundle(t, "1.35")
+	dir, owner := newWorld(t)
+	d := start(t, dir, owner, nil)
+	c := d.create(newCluster("moved", "1.35"))
+	d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+	before := d.plane(c).Endpoint
+	d.stop()
+	if _, err := process.Kill(owner); err != nil { // as a reboot does
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", strings.TrimPrefix(before, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d = start(t, dir, owner, nil)
+	d.until("another endpoint", time.Minute, func() bool { return d.plane(c).Endpoint != before })
+	admin, _ := d.client(c, "admin", "system:masters")
+	d.until("an answer there", time.Minute, func() bool {
+		_, err := get(t.Context(), admin, d.plane(c).Endpoint+"/readyz")
+		return err == nil
+	})
+}
