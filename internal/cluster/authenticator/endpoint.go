@@ -78,8 +78,8 @@ type Endpoint struct {
 // WriteFiles writes into dir what the API server must read to use the webhooks, and returns the
 // flags that name it. They replace --authorization-mode.
 //
-// The API server remembers answers for one second, so that a change of access takes effect
-// within two. When the webhooks cannot be reached, tokens of IAM identities are not accepted,
+// The API server goes by an answer for one second, so that a change of access takes effect within
+// two: about tokens it has a cache of its own in front of the webhook's, which is switched off. When the webhooks cannot be reached, tokens of IAM identities are not accepted,
 // and what RBAC does not allow to those that were accepted before is denied.
 func (e Endpoint) WriteFiles(dir string) (flags []string, err error) {
 	authentication := filepath.Join(dir, "authentication-webhook.kubeconfig")
@@ -104,7 +104,7 @@ func (e Endpoint) WriteFiles(dir string) (flags []string, err error) {
 	return []string{
 		"--authentication-token-webhook-config-file=" + authentication,
 		"--authentication-token-webhook-version=v1",
-		"--authentication-token-webhook-cache-ttl=1s",
+		"--authentication-token-webhook-cache-ttl=0s",
 		"--authorization-config=" + configuration,
 	}, nil
 }

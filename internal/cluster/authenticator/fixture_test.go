@@ -57,21 +57,30 @@ type fixture struct {
 
 func newFixture(t *testing.T, mode ekstypes.AuthenticationMode) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: storetest.New(t), sts: &fakeSTS{callers: map[string]caller{}}, kube: newFakeKube(t), dir: t.TempDir()}
+	kube := newFakeKube(t)
+	f := newFixtureFor(t, mode, &rest.Config{Host: kube.server.URL})
+	f.kube = kube
+	return f
+}
+
+// newFixtureFor is a fixture whose cluster has that API server.
+func newFixtureFor(t *testing.T, mode ekstypes.AuthenticationMode, apiServer *rest.Config) *fixture {
+	t.Helper()
+	f := &fixture{t: t, store: storetest.New(t), sts: &fakeSTS{callers: map[string]caller{}}, dir: t.TempDir()}
 	f.put(f.store.Txn(t.Context(),
 		record.Clusters(f.store).CreateOp(record.ClusterKey(account, region, name), record.Cluster{
 			Account: account, Region: region, Name: name, ID: clusterID, AuthenticationMode: mode,
 		}),
 		record.Issuers(f.store).CreateOp(store.Key(clusterID), record.Issuer{Account: account, Region: region, Cluster: name}),
 		record.ControlPlanes(f.store).CreateOp(record.ClusterKey(account, region, name), record.ControlPlane{
-			ClusterID: clusterID, Endpoint: f.kube.server.URL,
+			ClusterID: clusterID, Endpoint: apiServer.Host,
 		}),
 	))
 	f.auth = New(Options{
 		Store:      f.store,
 		STS:        f.sts,
 		Own:        OwnHosts("127.0.0.1:4566"),
-		RESTConfig: func(context.Context, record.Cluster) (*rest.Config, error) { return f.kube.config(), nil },
+		RESTConfig: func(context.Context, record.Cluster) (*rest.Config, error) { return apiServer, nil },
 		Instances:  func(record.Cluster) Instances { return fakeInstances{} },
 		Dir:        func(id string) string { return filepath.Join(f.dir, id) },
 		Now:        func() time.Time { return testNow },
@@ -308,8 +317,6 @@ func newFakeKube(t *testing.T) *fakeKube {
 	})
 	return k
 }
-
-func (k *fakeKube) config() *rest.Config { return &rest.Config{Host: k.server.URL} }
 
 func (k *fakeKube) bump(change func()) {
 	k.mu.Lock()
