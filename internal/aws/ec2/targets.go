@@ -210,6 +210,11 @@ func (s *Service) createTargets(in scope, action, operation string, input any) [
 	}
 	requestTags(fresh.Conditions, tags)
 	targets := []wire.Target{fresh}
+	if resource == types.ResourceTypeSecurityGroupRule {
+		// The service authorization reference calls the rule optional: policies such as AmazonEKSServiceRolePolicy allow
+		// these actions on the group alone.
+		targets = nil
+	}
 	if len(tags) > 0 {
 		tagging := wire.Target{Action: "ec2:CreateTags", Resource: fresh.Resource, Conditions: map[string][]string{
 			"ec2:Region": {in.region}, "ec2:CreateAction": {operation},
