@@ -95,33 +95,27 @@ func (c *change) pickPublicIP(owner string) (string, error) {
 
 // AllocateAddress gives the account an elastic IP address.
 func (s *Service) AllocateAddress(ctx context.Context, in *ec2.AllocateAddressInput) (*ec2.AllocateAddressOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.addresses, func(c *change) (string, error) {
+	out, err := create(ctx, s, s.addresses, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
 		switch {
 		case in.Address != nil:
-			return "", unsupported("Address")
+			return unsupported("Address")
 		case in.IpamPoolId != nil:
-			return "", unsupported("IpamPoolId")
+			return unsupported("IpamPoolId")
 		case in.CustomerOwnedIpv4Pool != nil:
-			return "", unsupported("CustomerOwnedIpv4Pool")
+			return unsupported("CustomerOwnedIpv4Pool")
 		case in.Domain != "" && in.Domain != types.DomainTypeVpc:
-			return "", invalidValue(in.Domain, "domain", "The domain must be vpc.")
+			return invalidValue(in.Domain, "domain", "The domain must be vpc.")
 		case in.PublicIpv4Pool != nil && *in.PublicIpv4Pool != "amazon":
-			return "", wire.Errorf("InvalidPublicIpv4PoolID.NotFound", "The pool ID '%s' does not exist.", *in.PublicIpv4Pool)
+			return wire.Errorf("InvalidPublicIpv4PoolID.NotFound", "The pool ID '%s' does not exist.", *in.PublicIpv4Pool)
 		case in.NetworkBorderGroup != nil && *in.NetworkBorderGroup != c.region:
-			return "", invalidValue(*in.NetworkBorderGroup, "networkBorderGroup", "")
+			return invalidValue(*in.NetworkBorderGroup, "networkBorderGroup", "")
 		}
-		if all, err := s.addresses.list(c.scope, nil); err != nil {
-			return "", err
-		} else if len(all) >= maxAddresses {
-			return "", wire.Errorf("AddressLimitExceeded", "The maximum number of addresses has been reached.")
+		if err := s.addresses.room(c.scope, maxAddresses, nil, "AddressLimitExceeded", "addresses"); err != nil {
+			return err
 		}
-		address := record.Address{EC2Resource: c.identity(newID(s.addresses.prefix), nil)}
-		var err error
-		if address.PublicIP, err = c.pickPublicIP(address.ID); err != nil {
-			return "", err
-		}
-		s.addresses.create(c, address)
-		return address.ID, c.tag(types.ResourceTypeElasticIp, address.ID, in.TagSpecifications)
+		ip, err := c.pickPublicIP(id)
+		s.addresses.create(c, record.Address{EC2Resource: c.identity(id, nil), PublicIP: ip})
+		return err
 	})
 	if err != nil {
 		return nil, err

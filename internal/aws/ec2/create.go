@@ -3,15 +3,39 @@ package ec2
 import (
 	"context"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// made carries out a plan that ends with the id of a resource, new or existing, and shows that resource.
-func made[R interface{ Identity() record.EC2Resource }, V any](ctx context.Context, s *Service, dryRun *bool, k kind[R, V], plan func(*change) (string, error)) (*V, error) {
+// creation is what the calls that create something have in common.
+type creation struct {
+	dryRun *bool
+	tags   []types.TagSpecification
+	// token makes the call idempotent: under the same token the request must be the same.
+	token   *string
+	request any
+}
+
+// create carries out a plan that makes the resource with the given id, tags it, and shows it. A client token that has been seen
+// shows what it created then.
+func create[R interface{ Identity() record.EC2Resource }, V any](ctx context.Context, s *Service, k kind[R, V], how creation, plan func(c *change, id string) error) (*V, error) {
 	var id string
-	err := s.write(ctx, dryRun, func(c *change) (err error) {
-		id, err = plan(c)
-		return err
+	err := s.write(ctx, how.dryRun, func(c *change) error {
+		id = newID(k.prefix)
+		prior, err := c.once(how.token, k.naming, id, how.request)
+		if err != nil {
+			return err
+		}
+		if prior != "" {
+			id = prior
+			return nil
+		}
+		if err := plan(c, id); err != nil {
+			return err
+		}
+		return c.tag(k.resource, id, how.tags)
 	})
 	if err != nil {
 		return nil, err
@@ -26,4 +50,22 @@ func made[R interface{ Identity() record.EC2Resource }, V any](ctx context.Conte
 	}
 	view := k.view(in, row.Value)
 	return &view, nil
+}
+
+// holdVPC is the VPC with that id, held for the change.
+func (c *change) holdVPC(id *string) (record.VPC, error) {
+	vpc, err := c.s.vpcs.value(c.scope, id)
+	if err == nil {
+		err = c.hold(vpc.ID)
+	}
+	return vpc, err
+}
+
+// room refuses one more resource of a kind where there are as many as may be.
+func (k kind[R, V]) room(in scope, most int, fits func(R) bool, code, what string) error {
+	all, err := k.list(in, fits)
+	if err == nil && len(all) >= most {
+		err = wire.Errorf(code, "The maximum number of %s has been reached.", what)
+	}
+	return err
 }

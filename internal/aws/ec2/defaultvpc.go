@@ -41,14 +41,14 @@ func (s *Service) settle(in scope) error {
 		c.add("region", &pending{op: func() store.Op {
 			return s.regions.CreateOp(key, record.EC2Region{DefaultDHCPOptionsID: options.ID})
 		}})
-		c.newDefaultVPC(options.ID)
+		c.newDefaultVPC(newID(s.vpcs.prefix), options.ID)
 		return nil
 	})
 }
 
 // newDefaultVPC adds a default VPC with a subnet in each zone and a way to the internet.
-func (c *change) newDefaultVPC(dhcpOptionsID string) string {
-	vpc, table, acl := c.newVPC(defaultVPCRange, dhcpOptionsID)
+func (c *change) newDefaultVPC(id, dhcpOptionsID string) {
+	vpc, table, acl := c.newVPC(id, defaultVPCRange, dhcpOptionsID)
 	vpc.Default, vpc.EnableDNSHostnames = true, true
 	gateway := record.InternetGateway{EC2Resource: c.identity(newID(c.s.igws.prefix), nil), VPCID: vpc.ID}
 	table.Routes = []record.Route{{Destination: "0.0.0.0/0", Target: gateway.ID, Origin: types.RouteOriginCreateRoute}}
@@ -56,9 +56,8 @@ func (c *change) newDefaultVPC(dhcpOptionsID string) string {
 	c.s.routeTables.create(c, table)
 	c.s.igws.create(c, gateway)
 	for i, z := range zonesOf(c.region) {
-		c.s.subnets.create(c, c.newDefaultSubnet(vpc.ID, acl.ID, z.name, defaultSubnetRange(i)))
+		c.s.subnets.create(c, c.newDefaultSubnet(newID(c.s.subnets.prefix), vpc.ID, acl.ID, z.name, defaultSubnetRange(i)))
 	}
-	return vpc.ID
 }
 
 // defaultSubnetRange is the i-th /20 of the default VPC.
@@ -68,8 +67,8 @@ func defaultSubnetRange(i int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(a), 20)
 }
 
-func (c *change) newDefaultSubnet(vpcID, aclID, zone string, block netip.Prefix) record.Subnet {
-	subnet := c.newSubnet(vpcID, aclID, zone, block)
+func (c *change) newDefaultSubnet(id, vpcID, aclID, zone string, block netip.Prefix) record.Subnet {
+	subnet := c.newSubnet(id, vpcID, aclID, zone, block)
 	subnet.DefaultForAZ, subnet.MapPublicIPOnLaunch = true, true
 	return subnet
 }
@@ -85,72 +84,70 @@ func (s *Service) defaultVPC(in scope) (*record.VPC, error) {
 
 // CreateDefaultVpc makes a default VPC for an account that deleted its own.
 func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpcInput) (*ec2.CreateDefaultVpcOutput, error) {
-	var id string
-	out, err := made(ctx, s, in.DryRun, s.vpcs, func(c *change) (string, error) {
+	out, err := create(ctx, s, s.vpcs, creation{dryRun: in.DryRun}, func(c *change, id string) error {
 		if existing, err := s.defaultVPC(c.scope); err != nil {
-			return "", err
+			return err
 		} else if existing != nil {
-			return "", wire.Errorf("DefaultVpcAlreadyExists", "A Default VPC already exists for this account in this region.")
+			return wire.Errorf("DefaultVpcAlreadyExists", "A Default VPC already exists for this account in this region.")
 		}
 		// Writing the region's row makes sure that of two calls one makes a VPC.
 		key := store.Key(c.account, c.region)
 		region, err := s.regions.Get(c, key)
 		if err != nil {
-			return "", err
+			return err
 		}
 		c.add("region", &pending{op: func() store.Op { return s.regions.UpdateOp(region) }})
-		id = c.newDefaultVPC(region.Value.DefaultDHCPOptionsID)
-		return id, nil
+		c.newDefaultVPC(id, region.Value.DefaultDHCPOptionsID)
+		return c.claimDHCPOptions(region.Value.DefaultDHCPOptionsID)
 	})
 	return &ec2.CreateDefaultVpcOutput{Vpc: out}, err
 }
 
 // CreateDefaultSubnet makes the default subnet of a zone that has none, in the first /20 that is free.
 func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefaultSubnetInput) (*ec2.CreateDefaultSubnetOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.subnets, func(c *change) (string, error) {
+	out, err := create(ctx, s, s.subnets, creation{dryRun: in.DryRun}, func(c *change, id string) error {
 		name := aws.ToString(in.AvailabilityZone)
 		if name == "" {
 			name = aws.ToString(in.AvailabilityZoneId)
 		}
 		if name == "" {
-			return "", missing("availabilityZone")
+			return missing("availabilityZone")
 		}
 		z, ok := c.zone(name)
 		if !ok {
-			return "", invalidZone(c.scope, name)
+			return invalidZone(c.scope, name)
 		}
 		vpc, err := s.defaultVPC(c.scope)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if vpc == nil {
-			return "", wire.Errorf("DefaultVpcDoesNotExist", "No default VPC exists for this account in this region.")
+			return wire.Errorf("DefaultVpcDoesNotExist", "No default VPC exists for this account in this region.")
 		}
 		if err := c.hold(vpc.ID); err != nil {
-			return "", err
+			return err
 		}
 		siblings, err := s.subnetsOf(c.scope, vpc.ID)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for _, sub := range siblings {
 			if sub.DefaultForAZ && sub.AvailabilityZone == z.name {
-				return "", wire.Errorf("DefaultSubnetAlreadyExistsInAvailabilityZone", "'%s' is already the default subnet in %s.", sub.ID, z.name)
+				return wire.Errorf("DefaultSubnetAlreadyExistsInAvailabilityZone", "'%s' is already the default subnet in %s.", sub.ID, z.name)
 			}
 		}
 		acl, err := s.defaultACL(c, vpc.ID)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for i := range 16 {
 			block := defaultSubnetRange(i)
 			if overlapping(siblings, block) == "" {
-				subnet := c.newDefaultSubnet(vpc.ID, acl, z.name, block)
-				s.subnets.create(c, subnet)
-				return subnet.ID, nil
+				s.subnets.create(c, c.newDefaultSubnet(id, vpc.ID, acl, z.name, block))
+				return nil
 			}
 		}
-		return "", wire.Errorf("InvalidSubnet.Conflict", "The default VPC '%s' has no free /20 block for another default subnet.", vpc.ID)
+		return wire.Errorf("InvalidSubnet.Conflict", "The default VPC '%s' has no free /20 block for another default subnet.", vpc.ID)
 	})
 	return &ec2.CreateDefaultSubnetOutput{Subnet: out}, err
 }

@@ -12,10 +12,11 @@ import (
 func TestDefaultVPCIsMadeOnceAtFirstUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	clients := []*ec2.Client{w.Client, w.client(w.daemon(), region)}
 	var all sync.WaitGroup
-	for range 8 {
+	for i := range 8 {
 		all.Go(func() {
-			if _, err := w.DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{}); err != nil {
+			if _, err := clients[i%2].DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -71,7 +72,7 @@ func TestDefaultVPCIsMadeOnceAtFirstUse(t *testing.T) {
 		t.Errorf("DHCP options: %+v", options)
 	}
 
-	other := must[*ec2.DescribeVpcsOutput](t)(w.client("us-east-1").DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{})).Vpcs
+	other := must[*ec2.DescribeVpcsOutput](t)(w.client(w.url, "us-east-1").DescribeVpcs(w.ctx(), &ec2.DescribeVpcsInput{})).Vpcs
 	if len(other) != 1 || *other[0].VpcId == *v.VpcId {
 		t.Errorf("VPCs of another region: %+v", other)
 	}

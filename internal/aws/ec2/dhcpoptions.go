@@ -74,31 +74,31 @@ var dhcpLimits = map[string]int{
 
 // CreateDhcpOptions makes a set of DHCP options.
 func (s *Service) CreateDhcpOptions(ctx context.Context, in *ec2.CreateDhcpOptionsInput) (*ec2.CreateDhcpOptionsOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.dhcpOptions, func(c *change) (string, error) {
+	out, err := create(ctx, s, s.dhcpOptions, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
 		if len(in.DhcpConfigurations) == 0 {
-			return "", missing("dhcpConfiguration")
+			return missing("dhcpConfiguration")
 		}
-		options := record.DHCPOptions{EC2Resource: c.identity(newID(s.dhcpOptions.prefix), nil), Options: map[string][]string{}}
+		options := record.DHCPOptions{EC2Resource: c.identity(id, nil), Options: map[string][]string{}}
 		for _, o := range in.DhcpConfigurations {
 			key := aws.ToString(o.Key)
 			limit, known := dhcpLimits[key]
 			if !known {
-				return "", invalidValue(key, "dhcpOption", "Unknown DHCP option.")
+				return invalidValue(key, "dhcpOption", "Unknown DHCP option.")
 			}
 			if len(o.Values) == 0 || len(o.Values) > limit {
-				return "", invalid("The DHCP option %s takes 1 to %d values.", key, limit)
+				return invalid("The DHCP option %s takes 1 to %d values.", key, limit)
 			}
 			if key == "domain-name-servers" || key == "ntp-servers" || key == "netbios-name-servers" {
 				for _, value := range o.Values {
 					if _, err := netip.ParseAddr(value); err != nil && value != "AmazonProvidedDNS" {
-						return "", invalid("Invalid value '%s' for DHCP option %s. Not a valid IP address.", value, key)
+						return invalid("Invalid value '%s' for DHCP option %s. Not a valid IP address.", value, key)
 					}
 				}
 			}
 			options.Options[key] = o.Values
 		}
 		s.dhcpOptions.create(c, options)
-		return options.ID, c.tag(types.ResourceTypeDhcpOptions, options.ID, in.TagSpecifications)
+		return nil
 	})
 	return &ec2.CreateDhcpOptionsOutput{DhcpOptions: out}, err
 }

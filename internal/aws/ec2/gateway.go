@@ -47,15 +47,9 @@ func attachments(vpcID string) []types.InternetGatewayAttachment {
 
 // CreateInternetGateway makes an internet gateway.
 func (s *Service) CreateInternetGateway(ctx context.Context, in *ec2.CreateInternetGatewayInput) (*ec2.CreateInternetGatewayOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.igws, func(c *change) (string, error) {
-		if all, err := s.igws.list(c.scope, nil); err != nil {
-			return "", err
-		} else if len(all) >= maxInternetGateways {
-			return "", wire.Errorf("InternetGatewayLimitExceeded", "The maximum number of internet gateways has been reached.")
-		}
-		gateway := record.InternetGateway{EC2Resource: c.identity(newID(s.igws.prefix), nil)}
-		s.igws.create(c, gateway)
-		return gateway.ID, c.tag(types.ResourceTypeInternetGateway, gateway.ID, in.TagSpecifications)
+	out, err := create(ctx, s, s.igws, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
+		s.igws.create(c, record.InternetGateway{EC2Resource: c.identity(id, nil)})
+		return s.igws.room(c.scope, maxInternetGateways, nil, "InternetGatewayLimitExceeded", "internet gateways")
 	})
 	return &ec2.CreateInternetGatewayOutput{InternetGateway: out}, err
 }
@@ -152,20 +146,13 @@ func (s *Service) egressOnlyInternetGatewayKind() kind[record.EgressOnlyInternet
 
 // CreateEgressOnlyInternetGateway makes an egress-only internet gateway for a VPC.
 func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *ec2.CreateEgressOnlyInternetGatewayInput) (*ec2.CreateEgressOnlyInternetGatewayOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.eigws, func(c *change) (string, error) {
-		id := newID(s.eigws.prefix)
-		if prior, err := c.once(in.ClientToken, s.eigws.naming, id, in); prior != "" || err != nil {
-			return prior, err
-		}
-		vpc, err := s.vpcs.value(c.scope, in.VpcId)
+	out, err := create(ctx, s, s.eigws, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+		vpc, err := c.holdVPC(in.VpcId)
 		if err != nil {
-			return "", err
-		}
-		if err := c.hold(vpc.ID); err != nil {
-			return "", err
+			return err
 		}
 		s.eigws.create(c, record.EgressOnlyInternetGateway{EC2Resource: c.identity(id, in.ClientToken), VPCID: vpc.ID})
-		return id, c.tag(types.ResourceTypeEgressOnlyInternetGateway, id, in.TagSpecifications)
+		return nil
 	})
 	return &ec2.CreateEgressOnlyInternetGatewayOutput{EgressOnlyInternetGateway: out, ClientToken: in.ClientToken}, err
 }

@@ -3,6 +3,8 @@ package ec2_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	coracle "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -29,9 +32,10 @@ const (
 
 // world is the EC2 front behind the real wire and the SDK's client of it.
 type world struct {
-	t     testing.TB
-	store *store.Store
-	url   string
+	t      testing.TB
+	etcd   *clientv3.Client
+	prefix string
+	url    string
 	*ec2.Client
 
 	mu     sync.Mutex
@@ -43,14 +47,22 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	root := "arn:aws:iam::" + account + ":root"
-	w := &world{t: t, store: storetest.New(t), caller: wire.Caller{Account: account, ARN: root, PrincipalARN: root, UserID: account}}
-	w.url = w.daemon(w.store)
-	w.Client = w.client(region)
+	w := &world{
+		t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t),
+		caller: wire.Caller{Account: account, ARN: root, PrincipalARN: root, UserID: account},
+	}
+	w.url = w.daemon()
+	w.Client = w.client(w.url, region)
 	return w
 }
 
-// daemon is a server over the store, as one more process that shares it would be.
-func (w *world) daemon(s *store.Store) string {
+// daemon is the URL of a server with a mirror of its own of the store that all of this world share.
+func (w *world) daemon() string {
+	s, err := store.Open(w.ctx(), w.etcd, store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
 	mux.Register(wire.EC2, coracle.New(s))
 	server := httptest.NewServer(mux)
@@ -58,9 +70,23 @@ func (w *world) daemon(s *store.Store) string {
 	return server.URL
 }
 
-func (w *world) client(region string) *ec2.Client {
+// dump is all that the store holds.
+func (w *world) dump() string {
+	w.t.Helper()
+	all, err := w.etcd.Get(w.ctx(), w.prefix, clientv3.WithPrefix())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, kv := range all.Kvs {
+		fmt.Fprintf(&text, "%s %d %s\n", kv.Key, kv.ModRevision, kv.Value)
+	}
+	return text.String()
+}
+
+func (w *world) client(url, region string) *ec2.Client {
 	return ec2.New(ec2.Options{
-		Region: region, BaseEndpoint: aws.String(w.url), RetryMaxAttempts: 1,
+		Region: region, BaseEndpoint: aws.String(url), RetryMaxAttempts: 1,
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 	})
 }

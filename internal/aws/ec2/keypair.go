@@ -51,23 +51,23 @@ func (s *Service) keyPairKind() kind[record.KeyPair, types.KeyPairInfo] {
 }
 
 // newKeyPair adds a key pair under a name that is free.
-func (c *change) newKeyPair(name *string, key record.KeyPair, tags []types.TagSpecification) (string, error) {
+func (c *change) newKeyPair(id string, name *string, key record.KeyPair) error {
 	switch {
 	case aws.ToString(name) == "":
-		return "", missing("keyName")
+		return missing("keyName")
 	case len(*name) > 255:
-		return "", invalidValue(*name, "keyName", "Key names are up to 255 characters long.")
+		return invalidValue(*name, "keyName", "Key names are up to 255 characters long.")
 	}
 	claim := store.Key(c.account, c.region, *name)
 	if _, err := c.s.keyNames.Get(c, claim); err == nil {
-		return "", wire.Errorf("InvalidKeyPair.Duplicate", "The key pair '%s' already exists.", *name)
+		return wire.Errorf("InvalidKeyPair.Duplicate", "The key pair '%s' already exists.", *name)
 	} else if !errors.Is(err, store.ErrNotFound) {
-		return "", err
+		return err
 	}
-	key.EC2Resource, key.Name = c.identity(newID(c.s.keyPairs.prefix), nil), *name
+	key.EC2Resource, key.Name = c.identity(id, nil), *name
 	c.add("keyname/"+*name, &pending{op: func() store.Op { return c.s.keyNames.CreateOp(claim, record.KeyPairName{KeyPairID: key.ID}) }})
 	c.s.keyPairs.create(c, key)
-	return key.ID, c.tag(types.ResourceTypeKeyPair, key.ID, tags)
+	return nil
 }
 
 // CreateKeyPair makes a key pair and hands out its private half, which is kept nowhere.
@@ -79,7 +79,9 @@ func (s *Service) CreateKeyPair(ctx context.Context, in *ec2.CreateKeyPairInput)
 	if err != nil {
 		return nil, err
 	}
-	out, err := made(ctx, s, in.DryRun, s.keyPairs, func(c *change) (string, error) { return c.newKeyPair(in.KeyName, key, in.TagSpecifications) })
+	out, err := create(ctx, s, s.keyPairs, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
+		return c.newKeyPair(id, in.KeyName, key)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +151,9 @@ func (s *Service) ImportKeyPair(ctx context.Context, in *ec2.ImportKeyPairInput)
 	if err != nil {
 		return nil, err
 	}
-	out, err := made(ctx, s, in.DryRun, s.keyPairs, func(c *change) (string, error) { return c.newKeyPair(in.KeyName, key, in.TagSpecifications) })
+	out, err := create(ctx, s, s.keyPairs, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
+		return c.newKeyPair(id, in.KeyName, key)
+	})
 	if err != nil {
 		return nil, err
 	}

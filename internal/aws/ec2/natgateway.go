@@ -62,56 +62,52 @@ func (s *Service) viewNAT(in scope, r record.NATGateway) types.NatGateway {
 
 // CreateNatGateway makes a NAT gateway with a network interface in a subnet; a public one with an elastic address.
 func (s *Service) CreateNatGateway(ctx context.Context, in *ec2.CreateNatGatewayInput) (*ec2.CreateNatGatewayOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.nats, func(c *change) (string, error) {
-		id := newID(s.nats.prefix)
-		if prior, err := c.once(in.ClientToken, s.nats.naming, id, in); prior != "" || err != nil {
-			return prior, err
-		}
+	out, err := create(ctx, s, s.nats, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
 		if in.AvailabilityMode == types.AvailabilityModeRegional || in.VpcId != nil {
-			return "", unsupported("AvailabilityMode")
+			return unsupported("AvailabilityMode")
 		}
 		if len(in.SecondaryAllocationIds) > 0 {
-			return "", unsupported("SecondaryAllocationIds")
+			return unsupported("SecondaryAllocationIds")
 		}
 		subnet, err := s.subnets.value(c.scope, in.SubnetId)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if err := s.subnets.require(c, subnet.ID); err != nil {
-			return "", err
+			return err
 		}
 		kind := types.ConnectivityType(cmp.Or(string(in.ConnectivityType), string(types.ConnectivityTypePublic)))
 		switch {
 		case kind != types.ConnectivityTypePublic && kind != types.ConnectivityTypePrivate:
-			return "", invalidValue(kind, "connectivityType", "")
+			return invalidValue(kind, "connectivityType", "")
 		case kind == types.ConnectivityTypePublic && in.AllocationId == nil:
-			return "", missing("allocationId")
+			return missing("allocationId")
 		case kind == types.ConnectivityTypePrivate && in.AllocationId != nil:
-			return "", invalid("A private NAT gateway cannot have an elastic IP address.")
+			return invalid("A private NAT gateway cannot have an elastic IP address.")
 		}
 		ni, err := c.newInterface(newID(s.interfaces.prefix), subnet, aws.ToString(in.PrivateIpAddress))
 		if err != nil {
-			return "", err
+			return err
 		}
 		secondary := addressing{addresses: in.SecondaryPrivateIpAddresses, addressCount: in.SecondaryPrivateIpAddressCount}
 		if err := exclusive(secondary); err != nil {
-			return "", err
+			return err
 		}
 		if err := c.assignIPv4(&ni, subnet, secondary); err != nil {
-			return "", err
+			return err
 		}
 		ni.InterfaceType, ni.SourceDestCheck = types.NetworkInterfaceTypeNatGateway, false
 		c.manage(&ni, "Interface for NAT Gateway "+id, "amazon-aws")
 		if kind == types.ConnectivityTypePublic {
 			if _, err := c.associate(*in.AllocationId, ni, "", false); err != nil {
-				return "", err
+				return err
 			}
 		}
 		s.interfaces.create(c, ni)
 		s.nats.create(c, record.NATGateway{
 			EC2Resource: c.identity(id, in.ClientToken), VPCID: subnet.VPCID, SubnetID: subnet.ID, ConnectivityType: kind, NetworkInterfaceID: ni.ID,
 		})
-		return id, c.tag(types.ResourceTypeNatgateway, id, in.TagSpecifications)
+		return nil
 	})
 	if out != nil {
 		out.State = types.NatGatewayStatePending

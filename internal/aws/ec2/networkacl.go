@@ -142,25 +142,17 @@ func (s *Service) defaultACL(c *change, vpcID string) (string, error) {
 
 // CreateNetworkAcl makes a network ACL that lets nothing through.
 func (s *Service) CreateNetworkAcl(ctx context.Context, in *ec2.CreateNetworkAclInput) (*ec2.CreateNetworkAclOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.acls, func(c *change) (string, error) {
-		id := newID(s.acls.prefix)
-		if prior, err := c.once(in.ClientToken, s.acls.naming, id, in); prior != "" || err != nil {
-			return prior, err
-		}
-		vpc, err := s.vpcs.value(c.scope, in.VpcId)
+	out, err := create(ctx, s, s.acls, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+		vpc, err := c.holdVPC(in.VpcId)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if err := c.hold(vpc.ID); err != nil {
-			return "", err
-		}
-		if all, err := s.acls.list(c.scope, func(r record.NetworkACL) bool { return r.VPCID == vpc.ID }); err != nil {
-			return "", err
-		} else if len(all) >= maxACLsPerVPC {
-			return "", wire.Errorf("NetworkAclLimitExceeded", "The maximum number of network ACLs for VPC '%s' has been reached.", vpc.ID)
+		inVPC := func(r record.NetworkACL) bool { return r.VPCID == vpc.ID }
+		if err := s.acls.room(c.scope, maxACLsPerVPC, inVPC, "NetworkAclLimitExceeded", "network ACLs"); err != nil {
+			return err
 		}
 		s.acls.create(c, record.NetworkACL{EC2Resource: c.identity(id, in.ClientToken), VPCID: vpc.ID})
-		return id, c.tag(types.ResourceTypeNetworkAcl, id, in.TagSpecifications)
+		return nil
 	})
 	return &ec2.CreateNetworkAclOutput{NetworkAcl: out, ClientToken: in.ClientToken}, err
 }

@@ -342,38 +342,34 @@ func (c *change) interfaceGroups(vpcID string, wanted []string) ([]string, error
 
 // CreateNetworkInterface makes a network interface with addresses out of its subnet.
 func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput) (*ec2.CreateNetworkInterfaceOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.interfaces, func(c *change) (string, error) {
-		id := newID(s.interfaces.prefix)
-		if prior, err := c.once(in.ClientToken, s.interfaces.naming, id, in); prior != "" || err != nil {
-			return prior, err
-		}
+	out, err := create(ctx, s, s.interfaces, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
 		subnet, err := s.subnets.value(c.scope, in.SubnetId)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if err := s.subnets.require(c, subnet.ID); err != nil {
-			return "", err
+			return err
 		}
 		primary, secondary, err := wantedAddresses(in)
 		if err != nil {
-			return "", err
+			return err
 		}
 		ni, err := c.newInterface(id, subnet, primary)
 		if err != nil {
-			return "", err
+			return err
 		}
 		ni.ClientToken, ni.Description = aws.ToString(in.ClientToken), aws.ToString(in.Description)
 		switch in.InterfaceType {
 		case "", types.NetworkInterfaceCreationTypeEfa, types.NetworkInterfaceCreationTypeEfaOnly, types.NetworkInterfaceCreationTypeBranch, types.NetworkInterfaceCreationTypeTrunk:
 			ni.InterfaceType = types.NetworkInterfaceType(cmp.Or(string(in.InterfaceType), string(types.NetworkInterfaceTypeInterface)))
 		default:
-			return "", invalidValue(in.InterfaceType, "interfaceType", "")
+			return invalidValue(in.InterfaceType, "interfaceType", "")
 		}
 		if ni.SecurityGroupIDs, err = c.interfaceGroups(subnet.VPCID, in.Groups); err != nil {
-			return "", err
+			return err
 		}
 		if err := c.assignIPv4(&ni, subnet, secondary); err != nil {
-			return "", err
+			return err
 		}
 		six := addressing{addressCount: in.Ipv6AddressCount, prefixesCount: in.Ipv6PrefixCount}
 		for _, a := range in.Ipv6Addresses {
@@ -386,7 +382,7 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetw
 			six.addressCount = aws.Int32(1)
 		}
 		if err := c.assignIPv6(&ni, subnet, six); err != nil {
-			return "", err
+			return err
 		}
 		ni.PrimaryIPv6 = aws.ToBool(in.EnablePrimaryIpv6)
 		if c.service() {
@@ -397,7 +393,7 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetw
 			}
 		}
 		s.interfaces.create(c, ni)
-		return id, c.tag(types.ResourceTypeNetworkInterface, id, in.TagSpecifications)
+		return nil
 	})
 	if out != nil {
 		out.Status = "pending"

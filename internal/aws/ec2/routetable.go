@@ -141,25 +141,17 @@ func (s *Service) viewRoute(in scope, vpcID string, r record.Route) types.Route 
 
 // CreateRouteTable makes a route table with the local routes.
 func (s *Service) CreateRouteTable(ctx context.Context, in *ec2.CreateRouteTableInput) (*ec2.CreateRouteTableOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.routeTables, func(c *change) (string, error) {
-		id := newID(s.routeTables.prefix)
-		if prior, err := c.once(in.ClientToken, s.routeTables.naming, id, in); prior != "" || err != nil {
-			return prior, err
-		}
-		vpc, err := s.vpcs.value(c.scope, in.VpcId)
+	out, err := create(ctx, s, s.routeTables, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+		vpc, err := c.holdVPC(in.VpcId)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if err := c.hold(vpc.ID); err != nil {
-			return "", err
-		}
-		if all, err := s.routeTables.list(c.scope, func(r record.RouteTable) bool { return r.VPCID == vpc.ID }); err != nil {
-			return "", err
-		} else if len(all) >= maxRouteTablesPerVPC {
-			return "", wire.Errorf("RouteTableLimitExceeded", "The maximum number of route tables for VPC '%s' has been reached.", vpc.ID)
+		inVPC := func(r record.RouteTable) bool { return r.VPCID == vpc.ID }
+		if err := s.routeTables.room(c.scope, maxRouteTablesPerVPC, inVPC, "RouteTableLimitExceeded", "route tables"); err != nil {
+			return err
 		}
 		s.routeTables.create(c, record.RouteTable{EC2Resource: c.identity(id, in.ClientToken), VPCID: vpc.ID})
-		return id, c.tag(types.ResourceTypeRouteTable, id, in.TagSpecifications)
+		return nil
 	})
 	return &ec2.CreateRouteTableOutput{RouteTable: out, ClientToken: in.ClientToken}, err
 }

@@ -98,9 +98,9 @@ func number[V any](member func(V) *int32) func(V) []string {
 }
 
 // newGroup is a security group that lets everything out.
-func (c *change) newGroup(vpcID, name, description string) record.SecurityGroup {
+func (c *change) newGroup(id, vpcID, name, description string) record.SecurityGroup {
 	return record.SecurityGroup{
-		EC2Resource: c.identity(newID(c.s.groups.prefix), nil),
+		EC2Resource: c.identity(id, nil),
 		VPCID:       vpcID,
 		Name:        name,
 		Description: description,
@@ -113,52 +113,48 @@ var groupText = regexp.MustCompile(`^[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{1,255}
 
 // CreateSecurityGroup makes a security group; in the default VPC unless the request names another.
 func (s *Service) CreateSecurityGroup(ctx context.Context, in *ec2.CreateSecurityGroupInput) (*ec2.CreateSecurityGroupOutput, error) {
-	group, err := made(ctx, s, in.DryRun, s.groups, func(c *change) (string, error) {
+	group, err := create(ctx, s, s.groups, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
 		name, description := aws.ToString(in.GroupName), aws.ToString(in.Description)
 		switch {
 		case name == "":
-			return "", missing("groupName")
+			return missing("groupName")
 		case description == "":
-			return "", missing("groupDescription")
+			return missing("groupDescription")
 		case len(name) > 3 && name[:3] == "sg-":
-			return "", invalidValue(name, "groupName", "Group names may not be in the format sg-*.")
+			return invalidValue(name, "groupName", "Group names may not be in the format sg-*.")
 		case name == "default":
-			return "", wire.Errorf("InvalidParameterValue", "Cannot use reserved security group name: %s", name)
+			return wire.Errorf("InvalidParameterValue", "Cannot use reserved security group name: %s", name)
 		case !groupText.MatchString(name):
-			return "", invalidValue(name, "groupName", "Character sets beyond ASCII are not supported.")
+			return invalidValue(name, "groupName", "Character sets beyond ASCII are not supported.")
 		case !groupText.MatchString(description):
-			return "", invalidValue(description, "groupDescription", "Character sets beyond ASCII are not supported.")
+			return invalidValue(description, "groupDescription", "Character sets beyond ASCII are not supported.")
 		}
 		vpcID := aws.ToString(in.VpcId)
 		if in.VpcId == nil {
 			vpc, err := s.defaultVPC(c.scope)
 			if err != nil {
-				return "", err
+				return err
 			}
 			if vpc == nil {
-				return "", wire.Errorf("VPCIdNotSpecified", "No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
+				return wire.Errorf("VPCIdNotSpecified", "No default VPC for this user. GroupName is only supported for EC2-Classic and default VPC.")
 			}
 			vpcID = vpc.ID
 		}
-		if err := s.vpcs.require(c, vpcID); err != nil {
-			return "", err
-		}
-		if err := c.hold(vpcID); err != nil {
-			return "", err
+		if _, err := c.holdVPC(&vpcID); err != nil {
+			return err
 		}
 		all, err := s.groups.list(c.scope, nil)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if len(all) >= maxGroups {
-			return "", wire.Errorf("SecurityGroupLimitExceeded", "The maximum number of security groups has been reached.")
+			return wire.Errorf("SecurityGroupLimitExceeded", "The maximum number of security groups has been reached.")
 		}
 		if slices.ContainsFunc(all, func(g record.SecurityGroup) bool { return g.VPCID == vpcID && g.Name == name }) {
-			return "", wire.Errorf("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'", name, vpcID)
+			return wire.Errorf("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'", name, vpcID)
 		}
-		group := c.newGroup(vpcID, name, description)
-		s.groups.create(c, group)
-		return group.ID, c.tag(types.ResourceTypeSecurityGroup, group.ID, in.TagSpecifications)
+		s.groups.create(c, c.newGroup(id, vpcID, name, description))
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -120,9 +120,9 @@ func (in scope) service() bool {
 	return strings.Contains(in.caller.PrincipalARN, ":role/aws-service-role/")
 }
 
-// newID is a new id with that prefix and 17 random hexadecimal digits.
+// newID is a new id with that prefix and 17 hexadecimal digits, of which AWS's first is always 0.
 func newID(prefix string) string {
-	var b [9]byte
+	var b [8]byte
 	rand.Read(b[:]) // never fails
-	return prefix + hex.EncodeToString(b[:])[:17]
+	return prefix + "0" + hex.EncodeToString(b[:])
 }

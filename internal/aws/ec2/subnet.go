@@ -133,9 +133,9 @@ func within(blocks []record.CIDRAssociation, block netip.Prefix) bool {
 	return false
 }
 
-func (c *change) newSubnet(vpcID, aclID, zone string, block netip.Prefix) record.Subnet {
+func (c *change) newSubnet(id, vpcID, aclID, zone string, block netip.Prefix) record.Subnet {
 	return record.Subnet{
-		EC2Resource:             c.identity(newID(c.s.subnets.prefix), nil),
+		EC2Resource:             c.identity(id, nil),
 		VPCID:                   vpcID,
 		CIDR:                    block.String(),
 		AvailabilityZone:        zone,
@@ -155,65 +155,59 @@ func invalidZone(in scope, name string) error {
 
 // CreateSubnet makes a subnet in one zone of a VPC.
 func (s *Service) CreateSubnet(ctx context.Context, in *ec2.CreateSubnetInput) (*ec2.CreateSubnetOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.subnets, func(c *change) (string, error) {
-		vpc, err := s.vpcs.value(c.scope, in.VpcId)
+	out, err := create(ctx, s, s.subnets, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
+		vpc, err := c.holdVPC(in.VpcId)
 		if err != nil {
-			return "", err
+			return err
 		}
 		switch {
 		case in.OutpostArn != nil:
-			return "", unsupported("OutpostArn")
+			return unsupported("OutpostArn")
 		case in.Ipv4IpamPoolId != nil || in.Ipv6IpamPoolId != nil:
-			return "", unsupported("IpamPoolId")
+			return unsupported("IpamPoolId")
 		case aws.ToBool(in.Ipv6Native):
-			return "", unsupported("Ipv6Native")
+			return unsupported("Ipv6Native")
 		case aws.ToString(in.CidrBlock) == "":
-			return "", missing("cidrBlock")
+			return missing("cidrBlock")
 		}
 		z := zonesOf(c.region)[0]
 		for _, name := range []*string{in.AvailabilityZone, in.AvailabilityZoneId} {
 			if name != nil {
 				var ok bool
 				if z, ok = c.zone(*name); !ok {
-					return "", invalidZone(c.scope, *name)
+					return invalidZone(c.scope, *name)
 				}
 			}
 		}
 		block, err := ipv4Block(*in.CidrBlock, "cidrBlock")
 		if err != nil {
-			return "", err
+			return err
 		}
 		if block.Bits() < 16 || block.Bits() > 28 || !within(vpc.CIDRs, block) {
-			return "", wire.Errorf("InvalidSubnet.Range", "The CIDR '%s' is invalid.", block)
-		}
-		if err := c.hold(vpc.ID); err != nil {
-			return "", err
+			return wire.Errorf("InvalidSubnet.Range", "The CIDR '%s' is invalid.", block)
 		}
 		siblings, err := s.subnetsOf(c.scope, vpc.ID)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if overlapping(siblings, block) != "" {
-			return "", wire.Errorf("InvalidSubnet.Conflict", "The CIDR '%s' conflicts with another subnet", block)
+			return wire.Errorf("InvalidSubnet.Conflict", "The CIDR '%s' conflicts with another subnet", block)
 		}
 		if len(siblings) >= maxSubnetsPerVPC {
-			return "", wire.Errorf("SubnetLimitExceeded", "The maximum number of subnets for VPC '%s' has been reached.", vpc.ID)
+			return wire.Errorf("SubnetLimitExceeded", "The maximum number of subnets for VPC '%s' has been reached.", vpc.ID)
 		}
 		acl, err := s.defaultACL(c, vpc.ID)
 		if err != nil {
-			return "", err
+			return err
 		}
-		subnet := c.newSubnet(vpc.ID, acl, z.name, block)
+		subnet := c.newSubnet(id, vpc.ID, acl, z.name, block)
 		if in.Ipv6CidrBlock != nil {
 			if subnet.IPv6, err = newSubnetIPv6(vpc, siblings, *in.Ipv6CidrBlock); err != nil {
-				return "", err
+				return err
 			}
 		}
-		if err := s.vpcs.require(c, vpc.ID); err != nil {
-			return "", err
-		}
 		s.subnets.create(c, subnet)
-		return subnet.ID, c.tag(types.ResourceTypeSubnet, subnet.ID, in.TagSpecifications)
+		return nil
 	})
 	return &ec2.CreateSubnetOutput{Subnet: out}, err
 }

@@ -124,9 +124,9 @@ func viewIPv6CIDR(in scope, a record.CIDRAssociation, state types.VpcCidrBlockSt
 
 // newVPC adds what every VPC begins with: its contents row and default security group, and makes the VPC, its main route
 // table and its default network ACL (added too) for the caller to finish. The caller adds the first two.
-func (c *change) newVPC(block netip.Prefix, dhcpOptionsID string) (record.VPC, record.RouteTable, record.NetworkACL) {
+func (c *change) newVPC(id string, block netip.Prefix, dhcpOptionsID string) (record.VPC, record.RouteTable, record.NetworkACL) {
 	vpc := record.VPC{
-		EC2Resource:                 c.identity(newID(c.s.vpcs.prefix), nil),
+		EC2Resource:                 c.identity(id, nil),
 		CIDRs:                       []record.CIDRAssociation{{AssociationID: newID("vpc-cidr-assoc-"), CIDR: block.String()}},
 		Tenancy:                     types.TenancyDefault,
 		DHCPOptionsID:               dhcpOptionsID,
@@ -137,7 +137,7 @@ func (c *change) newVPC(block netip.Prefix, dhcpOptionsID string) (record.VPC, r
 	vpc.MainRouteTableID = table.ID
 	acl := record.NetworkACL{EC2Resource: c.identity(newID(c.s.acls.prefix), nil), VPCID: vpc.ID, Default: true, Entries: openEntries()}
 	c.s.acls.create(c, acl)
-	group := c.newGroup(vpc.ID, "default", "default VPC security group")
+	group := c.newGroup(newID(c.s.groups.prefix), vpc.ID, "default", "default VPC security group")
 	group.Rules = append(group.Rules, record.SecurityGroupRule{
 		ID: newID(rulePrefix), Protocol: "-1", FromPort: -1, ToPort: -1, GroupID: group.ID,
 	})
@@ -177,45 +177,43 @@ func amazonIPv6() netip.Prefix {
 
 // CreateVpc makes a VPC with its main route table, default network ACL and default security group.
 func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.CreateVpcOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.vpcs, func(c *change) (string, error) {
+	out, err := create(ctx, s, s.vpcs, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {
 		switch {
 		case in.Ipv4IpamPoolId != nil || in.Ipv6IpamPoolId != nil:
-			return "", unsupported("IpamPoolId")
+			return unsupported("IpamPoolId")
 		case in.Ipv6Pool != nil || in.Ipv6CidrBlock != nil:
-			return "", unsupported("Ipv6Pool")
+			return unsupported("Ipv6Pool")
 		case aws.ToString(in.CidrBlock) == "":
-			return "", missing("cidrBlock")
+			return missing("cidrBlock")
 		}
 		block, err := vpcBlock(*in.CidrBlock)
 		if err != nil {
-			return "", err
+			return err
 		}
 		region, err := s.regions.Get(c, store.Key(c.account, c.region))
 		if err != nil {
-			return "", err
+			return err
 		}
-		if all, err := s.vpcs.list(c.scope, nil); err != nil {
-			return "", err
-		} else if len(all) >= maxVPCs {
-			return "", wire.Errorf("VpcLimitExceeded", "The maximum number of VPCs has been reached.")
+		if err := s.vpcs.room(c.scope, maxVPCs, nil, "VpcLimitExceeded", "VPCs"); err != nil {
+			return err
 		}
-		vpc, table, _ := c.newVPC(block, region.Value.DefaultDHCPOptionsID)
+		vpc, table, _ := c.newVPC(id, block, region.Value.DefaultDHCPOptionsID)
 		switch in.InstanceTenancy {
 		case "", types.TenancyDefault:
 		case types.TenancyDedicated:
 			vpc.Tenancy = in.InstanceTenancy
 		default:
-			return "", wire.Errorf("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
+			return wire.Errorf("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
 		}
 		if aws.ToBool(in.AmazonProvidedIpv6CidrBlock) {
 			vpc.IPv6CIDRs = []record.CIDRAssociation{{AssociationID: newID("vpc-cidr-assoc-"), CIDR: amazonIPv6().String()}}
 		}
 		if err := c.claimDHCPOptions(vpc.DHCPOptionsID); err != nil {
-			return "", err
+			return err
 		}
 		s.vpcs.create(c, vpc)
 		s.routeTables.create(c, table)
-		return vpc.ID, c.tag(types.ResourceTypeVpc, vpc.ID, in.TagSpecifications)
+		return nil
 	})
 	if out != nil {
 		out.State = types.VpcStatePending

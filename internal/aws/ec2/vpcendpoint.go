@@ -112,14 +112,10 @@ func (s *Service) viewEndpoint(in scope, r record.VPCEndpoint) types.VpcEndpoint
 
 // CreateVpcEndpoint makes a way from a VPC to an AWS service: routes to a gateway, or network interfaces.
 func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpointInput) (*ec2.CreateVpcEndpointOutput, error) {
-	out, err := made(ctx, s, in.DryRun, s.endpoints, func(c *change) (string, error) {
-		id := newID(s.endpoints.prefix)
-		if prior, err := c.once(in.ClientToken, s.endpoints.naming, id, in); prior != "" || err != nil {
-			return prior, err
-		}
-		vpc, err := s.vpcs.value(c.scope, in.VpcId)
+	out, err := create(ctx, s, s.endpoints, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+		vpc, err := c.holdVPC(in.VpcId)
 		if err != nil {
-			return "", err
+			return err
 		}
 		e := record.VPCEndpoint{
 			EC2Resource:    c.identity(id, in.ClientToken),
@@ -131,16 +127,13 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 		}
 		switch {
 		case in.ServiceName == nil:
-			return "", missing("serviceName")
+			return missing("serviceName")
 		case !slices.ContainsFunc(c.endpointServices(), func(s endpointService) bool { return s.name == e.ServiceName && s.kind == e.Type }):
-			return "", wire.Errorf("InvalidServiceName", "The Vpc Endpoint Service '%s' does not exist", e.ServiceName)
+			return wire.Errorf("InvalidServiceName", "The Vpc Endpoint Service '%s' does not exist", e.ServiceName)
 		case in.ServiceRegion != nil && *in.ServiceRegion != c.region:
-			return "", unsupported("ServiceRegion")
+			return unsupported("ServiceRegion")
 		case !json.Valid([]byte(e.PolicyDocument)):
-			return "", wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
-		}
-		if err := c.hold(vpc.ID); err != nil {
-			return "", err
+			return wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
 		}
 		if e.Type == types.VpcEndpointTypeGateway {
 			err = c.addEndpointRoutes(&e, in.RouteTableIds)
@@ -148,20 +141,20 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 			e.PrivateDNSEnabled = in.PrivateDnsEnabled == nil || *in.PrivateDnsEnabled
 			if e.PrivateDNSEnabled && (!vpc.EnableDNSHostnames || !vpc.EnableDNSSupport) {
 				if in.PrivateDnsEnabled != nil {
-					return "", wire.Errorf("InvalidParameter", "Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes set to true for %s", vpc.ID)
+					return wire.Errorf("InvalidParameter", "Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes set to true for %s", vpc.ID)
 				}
 				e.PrivateDNSEnabled = false
 			}
 			if e.SecurityGroupIDs, err = c.interfaceGroups(vpc.ID, in.SecurityGroupIds); err != nil {
-				return "", err
+				return err
 			}
 			err = c.addEndpointSubnets(&e, in.SubnetIds)
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
 		s.endpoints.create(c, e)
-		return id, c.tag(types.ResourceTypeVpcEndpoint, id, in.TagSpecifications)
+		return nil
 	})
 	if out != nil && out.VpcEndpointType == types.VpcEndpointTypeInterface {
 		out.State = types.StatePending

@@ -1,0 +1,195 @@
+package ec2_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// processes are clients of two daemons that share the store.
+func (w *world) processes() [2]*ec2.Client {
+	return [2]*ec2.Client{w.Client, w.client(w.daemon(), region)}
+}
+
+// atOnce makes n calls from two processes at the same time and counts their error codes; success is "".
+func (w *world) atOnce(n int, call func(c *ec2.Client, i int) error) map[string]int {
+	w.t.Helper()
+	clients := w.processes()
+	codes := make([]string, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if err := call(clients[i%2], i); err != nil {
+				codes[i], _, _ = code(err)
+			}
+		})
+	}
+	all.Wait()
+	count := map[string]int{}
+	for _, c := range codes {
+		count[c]++
+	}
+	return count
+}
+
+func TestNoAddressIsGivenTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/28", "a") // 16 addresses, 11 of them free
+
+	for round := range 2 {
+		got := w.atOnce(14, func(c *ec2.Client, _ int) error {
+			_, err := c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})
+			return err
+		})
+		if got[""] != 11 || got["InsufficientFreeAddressesInSubnet"] != 3 {
+			t.Fatalf("round %d: 14 calls for 11 addresses ended as %v", round, got)
+		}
+		all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
+		var ips []string
+		for _, ni := range all {
+			ips = append(ips, *ni.PrivateIpAddress)
+		}
+		slices.Sort(ips)
+		if unique := slices.Compact(slices.Clone(ips)); len(unique) != 11 {
+			t.Fatalf("addresses given: %v", ips)
+		}
+		if free := w.free(subnet); free != 0 {
+			t.Fatalf("%d addresses are said to be free in a full subnet", free)
+		}
+		for _, ni := range all {
+			must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: ni.NetworkInterfaceId}))
+		}
+		if free := w.free(subnet); free != 11 {
+			t.Fatalf("%d addresses are free after all interfaces went, want 11", free)
+		}
+	}
+}
+
+// free is the number of free addresses that a subnet shows.
+func (w *world) free(subnet string) int32 {
+	w.t.Helper()
+	return *must[*ec2.DescribeSubnetsOutput](w.t)(w.DescribeSubnets(w.ctx(), &ec2.DescribeSubnetsInput{SubnetIds: []string{subnet}})).Subnets[0].AvailableIpAddressCount
+}
+
+func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/26", "a") // four blocks of 16, of which the middle two can be prefixes
+	prefixed := w.networkInterface(subnet)
+	got := w.atOnce(40, func(c *ec2.Client, i int) error {
+		if i%4 == 0 {
+			_, err := c.AssignPrivateIpAddresses(w.ctx(), &ec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: prefixed.NetworkInterfaceId, Ipv4PrefixCount: aws.Int32(1)})
+			return err
+		}
+		_, err := c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet})
+		return err
+	})
+	used := map[string]int{}
+	prefixes := 0
+	for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces {
+		for _, a := range ni.PrivateIpAddresses {
+			used[*a.PrivateIpAddress]++
+		}
+		for _, p := range ni.Ipv4Prefixes {
+			prefixes++
+			var last int
+			fmt.Sscanf(*p.Ipv4Prefix, "10.0.0.%d/28", &last)
+			for i := range 16 {
+				used[fmt.Sprintf("10.0.0.%d", last+i)]++
+			}
+		}
+	}
+	for ip, n := range used {
+		if n != 1 {
+			t.Errorf("%s has %d users", ip, n)
+		}
+	}
+	if want := int32(59 - len(used)); w.free(subnet) != want {
+		t.Errorf("%d addresses are free, want %d; calls ended as %v with %d prefixes", w.free(subnet), want, got, prefixes)
+	}
+}
+
+func TestSubnetsOfOneVPCNeverOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vpc := w.vpc("10.0.0.0/16")
+	got := w.atOnce(8, func(c *ec2.Client, i int) error {
+		_, err := c.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String(fmt.Sprintf("10.0.0.0/%d", 20+i%4))})
+		return err
+	})
+	if got[""] != 1 || got["InvalidSubnet.Conflict"] != 7 {
+		t.Errorf("eight overlapping subnets at once ended as %v", got)
+	}
+}
+
+func TestOneGroupOfAName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vpc := w.vpc("10.0.0.0/16")
+	got := w.atOnce(6, func(c *ec2.Client, _ int) error {
+		_, err := c.CreateSecurityGroup(w.ctx(), &ec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: aws.String("web"), Description: aws.String("x")})
+		return err
+	})
+	if got[""] != 1 || got["InvalidGroup.Duplicate"] != 5 {
+		t.Errorf("six groups of one name at once ended as %v", got)
+	}
+}
+
+func TestNothingIsMadeInWhatIsDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 5 {
+		vpc := w.vpc("10.0.0.0/16")
+		subnet, group := w.subnet(vpc, "10.0.0.0/24", "a"), w.group(vpc, "web")
+		w.atOnce(3, func(c *ec2.Client, i int) (err error) {
+			switch i {
+			case 0:
+				_, err = c.CreateNetworkInterface(w.ctx(), &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, Groups: []string{group}})
+			case 1:
+				_, err = c.DeleteSubnet(w.ctx(), &ec2.DeleteSubnetInput{SubnetId: &subnet})
+			case 2:
+				_, err = c.DeleteSecurityGroup(w.ctx(), &ec2.DeleteSecurityGroupInput{GroupId: &group})
+			}
+			return err
+		})
+		in := []types.Filter{filter("vpc-id", vpc)}
+		for _, ni := range must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{Filters: in})).NetworkInterfaces {
+			if _, err := w.DescribeSubnets(w.ctx(), &ec2.DescribeSubnetsInput{SubnetIds: []string{*ni.SubnetId}}); err != nil {
+				t.Errorf("an interface is in a subnet that is gone: %v", err)
+			}
+			if len(ni.Groups) != 1 {
+				t.Errorf("an interface has a group that is gone")
+			}
+		}
+	}
+}
+
+func TestClientTokenCreatesOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
+	in := ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, ClientToken: aws.String("once"), Description: aws.String("same")}
+	if got := w.atOnce(6, func(c *ec2.Client, _ int) error { _, err := c.CreateNetworkInterface(w.ctx(), &in); return err }); got[""] != 6 {
+		t.Errorf("six calls with one token ended as %v", got)
+	}
+	all := must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
+	if len(all) != 1 {
+		t.Fatalf("%d interfaces from one token, want 1", len(all))
+	}
+	other := in
+	other.Description = aws.String("other")
+	_, err := w.CreateNetworkInterface(w.ctx(), &other)
+	wantCode(t, err, "IdempotentParameterMismatch")
+
+	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.ctx(), &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: all[0].NetworkInterfaceId}))
+	again := must[*ec2.CreateNetworkInterfaceOutput](t)(w.CreateNetworkInterface(w.ctx(), &in)).NetworkInterface
+	if *again.NetworkInterfaceId == *all[0].NetworkInterfaceId {
+		t.Errorf("the token gives what was deleted")
+	}
+}
