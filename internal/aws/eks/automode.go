@@ -12,6 +12,14 @@ type autoMode struct {
 	loadBalancing *types.ElasticLoadBalancing
 }
 
+func autoModeIn(compute *types.ComputeConfigRequest, storage *types.StorageConfigRequest, network *types.KubernetesNetworkConfigRequest) autoMode {
+	a := autoMode{compute: compute, storage: storage}
+	if network != nil {
+		a.loadBalancing = network.ElasticLoadBalancing
+	}
+	return a
+}
+
 // spoken reports whether the request mentions Auto Mode at all.
 func (a autoMode) spoken() bool {
 	return a.compute != nil || a.storage != nil || a.loadBalancing != nil

@@ -40,7 +40,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *eks.UpdateCluster
 			case types.UpdateTypeZonalShiftConfigUpdate:
 				u.Params, err = zonalShiftUpdate(c, in.ZonalShiftConfig)
 			case types.UpdateTypeAutoModeUpdate:
-				u.Params, err = autoModeUpdate(c, autoModeOf(in))
+				u.Params, err = autoModeUpdate(c, autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig))
 			case types.UpdateTypeRemoteNetworkConfigUpdate:
 				u.Params, err = s.remoteNetworkUpdate(ctx, c, in.RemoteNetworkConfig)
 			case types.UpdateTypeControlPlaneScalingConfigUpdate:
@@ -55,14 +55,6 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *eks.UpdateCluster
 		return nil, err
 	}
 	return &eks.UpdateClusterConfigOutput{Update: update}, nil
-}
-
-func autoModeOf(in *eks.UpdateClusterConfigInput) autoMode {
-	a := autoMode{in.ComputeConfig, in.StorageConfig, nil}
-	if in.KubernetesNetworkConfig != nil {
-		a.loadBalancing = in.KubernetesNetworkConfig.ElasticLoadBalancing
-	}
-	return a
 }
 
 // updateType is the one thing that a request changes.
@@ -87,7 +79,7 @@ func updateType(in *eks.UpdateClusterConfigInput) (types.UpdateType, error) {
 	add(in.UpgradePolicy != nil, types.UpdateTypeUpgradePolicyUpdate)
 	add(in.DeletionProtection != nil, types.UpdateTypeDeletionProtectionUpdate)
 	add(in.ZonalShiftConfig != nil, types.UpdateTypeZonalShiftConfigUpdate)
-	add(autoModeOf(in).spoken(), types.UpdateTypeAutoModeUpdate)
+	add(autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig).spoken(), types.UpdateTypeAutoModeUpdate)
 	add(in.RemoteNetworkConfig != nil, types.UpdateTypeRemoteNetworkConfigUpdate)
 	add(in.ControlPlaneScalingConfig != nil, types.UpdateTypeControlPlaneScalingConfigUpdate)
 	add(in.KubeApiServerConfig != nil || in.KubeControllerManagerConfig != nil || in.KubeSchedulerConfig != nil, types.UpdateTypeControlPlaneComponentConfigUpdate)

@@ -124,10 +124,7 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 	if c.EncryptionConfig, err = checkEncryption(at, name, in.EncryptionConfig); err != nil {
 		return none, err
 	}
-	auto := autoMode{in.ComputeConfig, in.StorageConfig, nil}
-	if in.KubernetesNetworkConfig != nil {
-		auto.loadBalancing = in.KubernetesNetworkConfig.ElasticLoadBalancing
-	}
+	auto := autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig)
 	if c.ComputeConfig, c.StorageConfig, c.ElasticLB, err = auto.check(name); err != nil {
 		return none, err
 	}

@@ -246,11 +246,7 @@ func (c conditions) ofCreate(in *eks.CreateClusterInput) {
 		c.text("eks:authenticationMode", string(in.AccessConfig.AuthenticationMode))
 		c.flag("eks:bootstrapClusterCreatorAdminPermissions", in.AccessConfig.BootstrapClusterCreatorAdminPermissions)
 	}
-	a := autoMode{in.ComputeConfig, in.StorageConfig, nil}
-	if in.KubernetesNetworkConfig != nil {
-		a.loadBalancing = in.KubernetesNetworkConfig.ElasticLoadBalancing
-	}
-	c.autoMode(a)
+	c.autoMode(autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig))
 	if in.UpgradePolicy != nil {
 		c.text("eks:supportType", string(in.UpgradePolicy.SupportType))
 	}
@@ -266,7 +262,7 @@ func (c conditions) ofUpdate(in *eks.UpdateClusterConfigInput) {
 	c.flag("eks:deletionProtection", in.DeletionProtection)
 	c.endpoints(in.ResourcesVpcConfig)
 	c.logging(in.Logging)
-	c.autoMode(autoModeOf(in))
+	c.autoMode(autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig))
 	if in.AccessConfig != nil {
 		c.text("eks:authenticationMode", string(in.AccessConfig.AuthenticationMode))
 	}

@@ -334,7 +334,7 @@ func networksOf(r *types.RemoteNetworkConfigResponse) string {
 	return asJSON(map[string]any{"remoteNodeNetworks": nodes, "remotePodNetworks": pods})
 }
 
-// egress reports whether a VPC request speaks of the control plane's way out.
+// speaksOfEgress reports whether a VPC request speaks of the control plane's way out.
 func speaksOfEgress(in *types.VpcConfigRequest) bool { return in.ControlPlaneEgressMode != "" }
 
 // speaksOfEndpoints reports whether a VPC request speaks of the API server's endpoints.
