@@ -7,7 +7,7 @@ import (
 )
 
 func demoCommand() *cobra.Command {
-	var name string
+	var name, bundles string
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -18,10 +18,11 @@ func demoCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return daemon.Demo(cmd.Context(), cmd.OutOrStdout(), dir, name, keep)
+			return daemon.Demo(cmd.Context(), cmd.OutOrStdout(), dir, bundles, name, keep)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "demo", "`name` of the cluster that the tour makes")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the cluster there at the end")
+	cmd.Flags().StringVar(&bundles, "bundles", "", "the only `directory` of Kubernetes programs [CORACLE_BUNDLES]")
 	return cmd
 }

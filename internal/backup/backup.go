@@ -239,6 +239,9 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 		default:
 			return broken(fmt.Errorf("it contains %q", h.Name))
 		}
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) {
+			return broken(err)
+		}
 		if err != nil {
 			return m, err
 		}

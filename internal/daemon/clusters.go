@@ -2,22 +2,125 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
+	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
 )
+
+// eksRole is the service-linked role under which EKS acts in an account.
+// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks.html
+const eksRole = "AWSServiceRoleForAmazonEKS"
+
+// authenticatorUser is who the authenticator is at an API server.
+const authenticatorUser = "eks:authenticator"
 
 // clusters is what EKS does to clusters.
 type clusters struct {
-	controllers []reconcile.Controller
+	authenticator *authenticator.Authenticator
+	controllers   []reconcile.Controller
 }
 
-func (d *daemon) openClusters() (*clusters, error) { return &clusters{}, nil }
+func (d *daemon) openClusters() (*clusters, error) {
+	dir := d.dir.Join("clusters")
+	planes := controlplane.New(controlplane.Options{
+		Store:     d.store,
+		Etcd:      d.etcd,
+		Dir:       dir,
+		Host:      d.processes,
+		Bundles:   bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
+		EC2:       func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
+		Subscribe: d.events.subscribe,
+		Webhooks:  d.webhooks,
+		Log:       d.log,
+	})
+	c := &clusters{
+		authenticator: authenticator.New(authenticator.Options{
+			Store: d.store,
+			STS:   d.front.mux.Transport(),
+			Own:   authenticator.OwnHosts(d.settings.Listen),
+			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
+				return planes.Config(ctx, c, authenticatorUser)
+			},
+			Dir: func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
+			Log: d.log,
+		}),
+		controllers: []reconcile.Controller{planes.Controller()},
+	}
+	return c, nil
+}
 
-func (c *clusters) discovery() http.Handler { return http.NotFoundHandler() }
+// eksEC2 is a client of EC2 under the service-linked role of EKS.
+func (d *daemon) eksEC2(account, region string) *ec2.Client {
+	config := d.front.config(region, d.front.identity.ServiceRoleCredentials(account, eksRole, "EKS"))
+	return ec2.NewFromConfig(config)
+}
 
+// webhooks are the two kubeconfigs with which the API server of a cluster reaches the authenticator.
+func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
+	certificate, key, err := d.authority.Ensure(d.dir.Join("pki", "webhooks"), c.ID, authenticator.ClientLeaf(c.ID))
+	if err != nil {
+		return controlplane.Webhooks{}, fmt.Errorf("certificate for the webhooks of cluster %s: %w", c.Name, err)
+	}
+	endpoint := authenticator.Endpoint{
+		ClusterID: c.ID, URL: d.webhookURL(), CA: d.authority.PEM, CertificateFile: certificate, KeyFile: key,
+	}
+	authentication, err := endpoint.Kubeconfig("authenticate")
+	if err != nil {
+		return controlplane.Webhooks{}, err
+	}
+	authorization, err := endpoint.Kubeconfig("authorize")
+	return controlplane.Webhooks{Authentication: authentication, Authorization: authorization}, err
+}
+
+func (d *daemon) webhookURL() string {
+	return fmt.Sprintf("https://127.0.0.1:%d", d.settings.WebhookPort)
+}
+
+// serveWebhooks answers the API servers until ctx ends.
 func (d *daemon) serveWebhooks(ctx context.Context, l net.Listener) error {
-	<-ctx.Done()
+	pair, err := d.authority.Issue(authenticator.ServerLeaf(net.IPv4(127, 0, 0, 1)))
+	if err != nil {
+		return err
+	}
+	config, err := authenticator.TLSConfig(d.authority, pki.Pair{Certificate: pair.Certificate, Key: pair.Key})
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           d.clusters.authenticator,
+		TLSConfig:         config,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeTLS(l, "", "") }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if server.Shutdown(shutdown) != nil {
+		server.Close() // API servers keep their connections
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }

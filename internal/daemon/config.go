@@ -42,8 +42,8 @@ var (
 	regionPattern  = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`)
 )
 
-// settings are the choices of c over those that the data directory remembers, checked and
-// remembered in turn. The caller holds the directory's lock.
+// settings are the choices of c over those that the data directory remembers, checked. Once the
+// daemon could start with them they are remembered in turn.
 func (c Config) settings() (datadir.Settings, error) {
 	s, err := c.Dir.ReadSettings()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -55,6 +55,11 @@ func (c Config) settings() (datadir.Settings, error) {
 			*remembered = chosen
 		case *remembered == "":
 			*remembered = otherwise
+		}
+	}
+	if c.Account != "" {
+		if err := CheckAccount(c.Account); err != nil {
+			return s, fmt.Errorf("--account: %w", err)
 		}
 	}
 	if c.Account != "" && s.Account != "" && c.Account != s.Account {
@@ -70,9 +75,6 @@ func (c Config) settings() (datadir.Settings, error) {
 	if !regionPattern.MatchString(s.Region) {
 		return s, fmt.Errorf("--region %q is not the name of a region, such as %s", s.Region, DefaultRegion)
 	}
-	if err := CheckAccount(s.Account); err != nil {
-		return s, fmt.Errorf("--account: %w", err)
-	}
 	if !slices.Contains(Machines, s.Machines) {
 		return s, fmt.Errorf("--machines %q is neither namespace nor simulated", s.Machines)
 	}
@@ -81,7 +83,7 @@ func (c Config) settings() (datadir.Settings, error) {
 			return s, err
 		}
 	}
-	return s, c.Dir.WriteSettings(s)
+	return s, nil
 }
 
 // CheckAccount says what is wrong with an account number.

@@ -3,12 +3,431 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// Demo walks through what works.
-func Demo(ctx context.Context, w io.Writer, dir datadir.Dir, name string, keep bool) error {
-	return errors.New("the tour is not written yet")
+// Demo walks through what works, step by step, with the real clients: the AWS SDK over the
+// network, and kubectl.
+func Demo(ctx context.Context, w io.Writer, dir datadir.Dir, bundles, cluster string, keep bool) error {
+	if _, held, err := dir.Holder(); err != nil {
+		return err
+	} else if !held {
+		return notRunning(dir)
+	}
+	d, err := newDemo(w, dir, bundles, cluster)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(d.scratch)
+	for _, step := range []func(context.Context) error{
+		d.introduce, d.makeRole, d.findSubnets, d.createCluster, d.greet, d.useIt, d.letSomebodyIn, d.upgrade,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if keep {
+		d.say("The cluster stays. kubectl reaches it after:", "aws eks update-kubeconfig --name "+cluster)
+		return nil
+	}
+	return d.cleanUp(ctx)
+}
+
+// demo is one walk.
+type demo struct {
+	w       io.Writer
+	cluster string
+	role    string // of the cluster
+	reader  string // of somebody who may look
+	from    kubernetes.Version
+	to      kubernetes.Version
+	kube    string // the bundle, whose kubectl is used
+	scratch string
+
+	region   string
+	endpoint string
+	root     datadir.Credentials
+	iam      *iam.Client
+	ec2      *ec2.Client
+	eks      *eks.Client
+	sts      *sts.Client
+
+	roleARN   string
+	readerARN string
+	subnets   []string
+}
+
+func newDemo(w io.Writer, dir datadir.Dir, bundles, cluster string) (*demo, error) {
+	s, err := dir.ReadSettings()
+	if err != nil {
+		return nil, err
+	}
+	all, err := dir.ReadCredentials()
+	if err != nil {
+		return nil, err
+	}
+	d := &demo{
+		w: w, cluster: cluster, role: cluster + "-cluster", reader: cluster + "-reader",
+		region: s.Region, endpoint: EndpointURL(s.Listen), root: all[s.Account],
+	}
+	// Upgrade from the version before to the default, or from the default to the one after.
+	versions := kubernetes.Versions()
+	i := slices.IndexFunc(versions, func(v kubernetes.Version) bool { return v.Minor == kubernetes.Default })
+	if i+1 < len(versions) {
+		d.from, d.to = versions[i], versions[i+1]
+	} else {
+		d.from, d.to = versions[i-1], versions[i]
+	}
+	finder := bundle.New(bundle.Options{Dir: bundles, DataDir: string(dir)})
+	for _, v := range []kubernetes.Version{d.from, d.to} {
+		path, err := finder.Find(v.Minor)
+		if errors.Is(err, bundle.ErrNotBuilt) {
+			return nil, fmt.Errorf("the tour needs Kubernetes %s and %s, and %s is not built yet: build it (about four minutes) with \"coracle bundles %s%s\"", d.from.Minor, d.to.Minor, v.Minor, v.Minor, dataDirFlag(dir))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v == d.from {
+			d.kube = path
+		}
+	}
+	config := d.config(d.root.AccessKeyID, d.root.SecretAccessKey, "")
+	d.iam, d.ec2, d.eks, d.sts = iam.NewFromConfig(config), ec2.NewFromConfig(config), eks.NewFromConfig(config), sts.NewFromConfig(config)
+	d.scratch, err = os.MkdirTemp("", "coracle-demo-")
+	return d, err
+}
+
+func (d *demo) config(id, secret, session string) aws.Config {
+	return aws.Config{
+		Region:       d.region,
+		BaseEndpoint: &d.endpoint,
+		Credentials:  credentials.NewStaticCredentialsProvider(id, secret, session),
+	}
+}
+
+// say explains a step and shows the command that does the same.
+func (d *demo) say(text string, commands ...string) {
+	fmt.Fprintf(d.w, "\n%s\n", text)
+	for _, c := range commands {
+		fmt.Fprintf(d.w, "  $ %s\n", c)
+	}
+}
+
+// answer shows what came of it.
+func (d *demo) answer(text string) {
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		fmt.Fprintf(d.w, "    %s\n", strings.TrimRight(line, "\n"))
+	}
+}
+
+func (d *demo) introduce(ctx context.Context) error {
+	d.say("Every call below is signed, verified and authorised, as on AWS. Who are we?", "aws sts get-caller-identity")
+	out, err := d.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return err
+	}
+	d.answer(aws.ToString(out.Arn))
+	return nil
+}
+
+const (
+	clusterTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+	readerTrust  = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"%s"},"Action":"sts:AssumeRole"}]}`
+)
+
+func (d *demo) makeRole(ctx context.Context) (err error) {
+	d.say("A cluster acts in your account under a role that trusts EKS.",
+		"aws iam create-role --role-name "+d.role+" --assume-role-policy-document '"+clusterTrust+"'",
+		"aws iam attach-role-policy --role-name "+d.role+" --policy-arn arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
+	if d.roleARN, err = d.ensureRole(ctx, d.role, clusterTrust); err != nil {
+		return err
+	}
+	_, err = d.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{
+		RoleName: &d.role, PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"),
+	})
+	if err != nil {
+		return err
+	}
+	d.answer(d.roleARN)
+	return nil
+}
+
+// ensureRole makes a role; one from an earlier tour is as good.
+func (d *demo) ensureRole(ctx context.Context, name, trust string) (string, error) {
+	made, err := d.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})
+	if err == nil {
+		return *made.Role.Arn, nil
+	}
+	var exists *iamtypes.EntityAlreadyExistsException
+	if !errors.As(err, &exists) {
+		return "", err
+	}
+	found, err := d.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: &name})
+	if err != nil {
+		return "", err
+	}
+	return *found.Role.Arn, nil
+}
+
+func (d *demo) findSubnets(ctx context.Context) error {
+	d.say("The account has a default VPC with a subnet in each availability zone.",
+		"aws ec2 describe-subnets --query 'Subnets[].[SubnetId,AvailabilityZone,CidrBlock]'")
+	out, err := d.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		return err
+	}
+	zones := map[string]string{}
+	for _, s := range out.Subnets {
+		if aws.ToBool(s.DefaultForAz) {
+			zones[*s.AvailabilityZone] = *s.SubnetId
+			d.answer(fmt.Sprintf("%s  %s  %s", *s.SubnetId, *s.AvailabilityZone, *s.CidrBlock))
+		}
+	}
+	for _, zone := range slices.Sorted(maps.Keys(zones)) {
+		d.subnets = append(d.subnets, zones[zone])
+	}
+	if len(d.subnets) < 2 {
+		return fmt.Errorf("the default VPC has subnets in %d zones, and a cluster needs two", len(d.subnets))
+	}
+	d.subnets = d.subnets[:2]
+	return nil
+}
+
+func (d *demo) createCluster(ctx context.Context) error {
+	d.say("Now the cluster: upstream's own API server, controller manager and scheduler.",
+		fmt.Sprintf("aws eks create-cluster --name %s --kubernetes-version %s --role-arn %s --resources-vpc-config subnetIds=%s",
+			d.cluster, d.from.Minor, d.roleARN, strings.Join(d.subnets, ",")),
+		"aws eks wait cluster-active --name "+d.cluster)
+	began := time.Now()
+	_, err := d.eks.CreateCluster(ctx, &eks.CreateClusterInput{
+		Name: &d.cluster, Version: &d.from.Minor, RoleArn: &d.roleARN,
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: d.subnets},
+	})
+	var exists *ekstypes.ResourceInUseException
+	if errors.As(err, &exists) {
+		return fmt.Errorf("there is a cluster %q already: choose another name with \"coracle demo --name NAME\", or delete it with \"aws eks delete-cluster --name %s\"", d.cluster, d.cluster)
+	}
+	if err != nil {
+		return err
+	}
+	cluster, err := d.await(ctx, ekstypes.ClusterStatusActive)
+	if err != nil {
+		return err
+	}
+	d.answer(fmt.Sprintf("ACTIVE after %s at %s", time.Since(began).Round(10*time.Millisecond), *cluster.Endpoint))
+	return d.kubeconfig(cluster)
+}
+
+// await polls as "aws eks wait" does, only faster.
+func (d *demo) await(ctx context.Context, want ekstypes.ClusterStatus) (*ekstypes.Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		out, err := d.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &d.cluster})
+		if err != nil {
+			return nil, err
+		}
+		switch out.Cluster.Status {
+		case want:
+			return out.Cluster, nil
+		case ekstypes.ClusterStatusFailed:
+			reason := ""
+			if out.Cluster.Health != nil {
+				for _, issue := range out.Cluster.Health.Issues {
+					reason += ": " + aws.ToString(issue.Message)
+				}
+			}
+			return nil, fmt.Errorf("cluster %s has FAILED%s", d.cluster, reason)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cluster %s is still %s: %w", d.cluster, out.Cluster.Status, ctx.Err())
+		case <-poll.C:
+		}
+	}
+}
+
+// kubeconfig writes what "aws eks update-kubeconfig" would, with this program's token in place of
+// the aws command, which the host may lack.
+func (d *demo) kubeconfig(c *ekstypes.Cluster) error {
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: demo
+clusters: [{name: demo, cluster: {server: %q, certificate-authority-data: %s}}]
+contexts: [{name: demo, context: {cluster: demo, user: demo}}]
+users: [{name: demo}]
+`, *c.Endpoint, *c.CertificateAuthority.Data)
+	return os.WriteFile(filepath.Join(d.scratch, "kubeconfig"), []byte(text), 0o600)
+}
+
+// token is what "aws eks get-token" makes: a presigned GetCallerIdentity.
+func (d *demo) token(ctx context.Context, client *sts.Client) (string, error) {
+	request, err := sts.NewPresignClient(client).PresignGetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}, presignFor(d.cluster))
+	if err != nil {
+		return "", err
+	}
+	return encodeToken(request.URL), nil
+}
+
+// kubectl runs upstream's kubectl as the caller of client, shows it and what it answers.
+func (d *demo) kubectl(ctx context.Context, client *sts.Client, args ...string) error {
+	out, err := d.runKubectl(ctx, client, "", args...)
+	d.answer(out)
+	if err != nil {
+		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+func (d *demo) runKubectl(ctx context.Context, client *sts.Client, input string, args ...string) (string, error) {
+	token, err := d.token(ctx, client)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, d.kube, append([]string{"kubectl", "--kubeconfig", filepath.Join(d.scratch, "kubeconfig"), "--token", token}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+d.scratch)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (d *demo) greet(ctx context.Context) error {
+	d.say("kubectl shows an IAM identity at the door, and is let in as the cluster's creator.",
+		"aws eks update-kubeconfig --name "+d.cluster,
+		"kubectl auth whoami")
+	return d.kubectl(ctx, d.sts, "auth", "whoami")
+}
+
+func (d *demo) useIt(ctx context.Context) error {
+	d.say("It is Kubernetes, to be used as such.",
+		"kubectl create namespace harbour",
+		"kubectl --namespace harbour create configmap crew --from-literal=captain=ahab",
+		"kubectl --namespace harbour get configmap,serviceaccount")
+	if out, err := d.runKubectl(ctx, d.sts, "", "create", "namespace", "harbour"); err != nil {
+		return fmt.Errorf("create a namespace: %w: %s", err, out)
+	}
+	if out, err := d.runKubectl(ctx, d.sts, "", "--namespace", "harbour", "create", "configmap", "crew", "--from-literal=captain=ahab"); err != nil {
+		return fmt.Errorf("create a ConfigMap: %w: %s", err, out)
+	}
+	return d.kubectl(ctx, d.sts, "--namespace", "harbour", "get", "configmap,serviceaccount")
+}
+
+func (d *demo) letSomebodyIn(ctx context.Context) (err error) {
+	caller, err := d.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return err
+	}
+	if d.readerARN, err = d.ensureRole(ctx, d.reader, fmt.Sprintf(readerTrust, "arn:aws:iam::"+*caller.Account+":root")); err != nil {
+		return err
+	}
+	const policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
+	d.say("An access entry lets another role look at one namespace, and no further.",
+		"aws eks create-access-entry --cluster-name "+d.cluster+" --principal-arn "+d.readerARN,
+		"aws eks associate-access-policy --cluster-name "+d.cluster+" --principal-arn "+d.readerARN+" --policy-arn "+policy+" --access-scope type=namespace,namespaces=harbour")
+	if _, err := d.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: &d.cluster, PrincipalArn: &d.readerARN}); err != nil {
+		return err
+	}
+	_, err = d.eks.AssociateAccessPolicy(ctx, &eks.AssociateAccessPolicyInput{
+		ClusterName: &d.cluster, PrincipalArn: &d.readerARN, PolicyArn: aws.String(policy),
+		AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"harbour"}},
+	})
+	if err != nil {
+		return err
+	}
+	session, err := d.sts.AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &d.readerARN, RoleSessionName: aws.String("ishmael")})
+	if err != nil {
+		return err
+	}
+	c := session.Credentials
+	reader := sts.NewFromConfig(d.config(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken))
+	d.say("As that role:", "kubectl --namespace harbour get configmap crew", "kubectl --namespace harbour delete configmap crew")
+	if err := d.kubectl(ctx, reader, "--namespace", "harbour", "get", "configmap", "crew"); err != nil {
+		return err
+	}
+	out, err := d.runKubectl(ctx, reader, "", "--namespace", "harbour", "delete", "configmap", "crew")
+	if err == nil {
+		return errors.New("the reader could delete a ConfigMap")
+	}
+	d.answer(out)
+	return nil
+}
+
+func (d *demo) upgrade(ctx context.Context) error {
+	d.say(fmt.Sprintf("An upgrade to %s, in place. Objects stay.", d.to.Minor),
+		"aws eks update-cluster-version --name "+d.cluster+" --kubernetes-version "+d.to.Minor,
+		"aws eks wait cluster-active --name "+d.cluster,
+		"kubectl version", "kubectl --namespace harbour get configmap crew")
+	began := time.Now()
+	if _, err := d.eks.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: &d.cluster, Version: &d.to.Minor}); err != nil {
+		return err
+	}
+	cluster, err := d.await(ctx, ekstypes.ClusterStatusActive)
+	if err != nil {
+		return err
+	}
+	if got := aws.ToString(cluster.Version); got != d.to.Minor {
+		return fmt.Errorf("the cluster is at version %s after an upgrade to %s: see aws eks list-updates --name %s", got, d.to.Minor, d.cluster)
+	}
+	d.answer(fmt.Sprintf("ACTIVE after %s", time.Since(began).Round(10*time.Millisecond)))
+	if err := d.kubectl(ctx, d.sts, "version"); err != nil {
+		return err
+	}
+	return d.kubectl(ctx, d.sts, "--namespace", "harbour", "get", "configmap", "crew")
+}
+
+func (d *demo) cleanUp(ctx context.Context) error {
+	d.say("And it is gone again.", "aws eks delete-cluster --name "+d.cluster)
+	if _, err := d.eks.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: &d.cluster}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		_, err := d.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &d.cluster})
+		var gone *ekstypes.ResourceNotFoundException
+		if errors.As(err, &gone) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		<-poll.C
+	}
+	for _, detach := range []struct{ role, policy string }{{d.role, "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"}} {
+		if _, err := d.iam.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: &detach.role, PolicyArn: &detach.policy}); err != nil {
+			return err
+		}
+	}
+	for _, role := range []string{d.role, d.reader} {
+		if _, err := d.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: &role}); err != nil {
+			return err
+		}
+	}
+	d.say("Node groups, add-ons and workloads on nodes come next; docs/differences-from-aws.md says what is there.")
+	return nil
 }

@@ -23,9 +23,8 @@ func Doctor(ctx context.Context, w io.Writer, dir datadir.Dir, listen, bundles s
 		if port, err := etcd.Port(dir.Etcd()); err == nil {
 			h.Ports["etcd"] = port
 		}
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // the checks say more
-	default:
-		return false, err
+	case !errors.Is(err, fs.ErrNotExist):
+		h.Settings = err
 	}
 	if listen != "" {
 		h.Listen = listen

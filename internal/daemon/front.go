@@ -2,18 +2,18 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
+	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
+	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -21,90 +21,80 @@ import (
 
 // front is what clients talk to: the AWS services behind one mux.
 type front struct {
-	dir datadir.Dir
-	mux *wire.Mux
+	dir      datadir.Dir
+	store    *store.Store
+	mux      *wire.Mux
+	identity *identity.Identity
 
-	mu   sync.Mutex
-	keys map[string]datadir.Credentials // by account
+	mu sync.Mutex // held while an account is made
 }
 
 // openFront registers the services, and sees to it that the account of the daemon exists.
 func (d *daemon) openFront(ctx context.Context) (*front, error) {
-	f := &front{dir: d.dir}
-	f.mux = wire.NewMux(wire.Options{Credentials: rootCredentials{f}, Authorizer: rootOnly{}, Logger: d.log, Region: d.settings.Region})
-	register(f.mux, d.store)
-	var err error
-	if f.keys, err = d.dir.ReadCredentials(); err != nil {
+	who, err := identity.New(ctx, d.store, identity.Options{Log: d.log})
+	if err != nil {
 		return nil, err
 	}
+	f := &front{dir: d.dir, store: d.store, identity: who}
+	f.mux = wire.NewMux(wire.Options{Credentials: who, Authorizer: who, Logger: d.log, Region: d.settings.Region})
+	register(f.mux, d.store, who)
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
 
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store) {
-	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s}))
-}
-
-type rootCredentials struct{ f *front }
-
-func (r rootCredentials) Lookup(_ context.Context, id, _ string) (string, wire.Caller, error) {
-	r.f.mu.Lock()
-	defer r.f.mu.Unlock()
-	for account, c := range r.f.keys {
-		if c.AccessKeyID == id {
-			arn := "arn:aws:iam::" + account + ":root"
-			return c.SecretAccessKey, wire.Caller{Account: account, ARN: arn, UserID: account, AccessKeyID: id, PrincipalARN: arn}, nil
-		}
-	}
-	return "", wire.Caller{}, wire.ErrUnknownAccessKey
-}
-
-type rootOnly struct{}
-
-func (rootOnly) Authorize(_ context.Context, caller wire.Caller, _ []wire.Target) error {
-	if caller.UserID != caller.Account {
-		return errors.New("only root is known")
-	}
-	return nil
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity) {
+	mux.Register(wire.EC2, ec2service.New(s))
+	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
+	mux.Register(wire.IAM, iamservice.New(s, who, nil))
+	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 }
 
 // accounts are the numbers of the accounts, sorted.
-func (f *front) accounts(context.Context) ([]string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.keys)), nil
+func (f *front) accounts(ctx context.Context) ([]string, error) {
+	return iamservice.Accounts(ctx, f.store)
 }
 
-// ensureAccount makes an account unless it is there, and keeps its root access key in the data directory.
-func (f *front) ensureAccount(_ context.Context, account string) (datadir.Credentials, error) {
+// ensureAccount makes an account unless it is there, and keeps the root access keys of all
+// accounts in the data directory.
+func (f *front) ensureAccount(ctx context.Context, account string) (datadir.Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c, ok := f.keys[account]; ok {
-		return c, nil
+	accounts, err := f.accounts(ctx)
+	if err != nil {
+		return datadir.Credentials{}, err
 	}
-	c := datadir.Credentials{AccessKeyID: "AKIA" + rand.Text()[:16], SecretAccessKey: rand.Text() + rand.Text()[:14]}
-	f.keys[account] = c
-	return c, f.dir.WriteCredentials(f.keys)
+	all := map[string]datadir.Credentials{}
+	for _, a := range append(accounts, account) {
+		key, err := iamservice.Bootstrap(ctx, f.store, a)
+		if err != nil {
+			return datadir.Credentials{}, err
+		}
+		all[a] = datadir.Credentials{AccessKeyID: key.ID, SecretAccessKey: key.Secret}
+	}
+	return all[account], f.dir.WriteCredentials(all)
 }
 
-// config is the SDK's configuration for root of an account, over the in-process transport.
-func (f *front) config(account, region string) aws.Config {
+// config is the SDK's configuration for a client inside this process: its calls are signed,
+// verified and authorised like everybody's, but take no network.
+func (f *front) config(region string, who aws.CredentialsProvider) aws.Config {
 	return aws.Config{
-		Region:       region,
-		BaseEndpoint: aws.String("http://coracle"),
-		HTTPClient:   &http.Client{Transport: f.mux.Transport()},
-		Credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-			f.mu.Lock()
-			c := f.keys[account]
-			f.mu.Unlock()
-			return credentials.NewStaticCredentialsProvider(c.AccessKeyID, c.SecretAccessKey, "").Retrieve(ctx)
-		})),
-		AppID:            "coracle",
-		RetryMaxAttempts: 1,
+		Region:           region,
+		BaseEndpoint:     aws.String("http://coracle.internal"),
+		HTTPClient:       &http.Client{Transport: f.mux.Transport()},
+		Credentials:      who,
+		RetryMaxAttempts: 1, // controllers have a back-off of their own
 	}
 }
 
+// eks is a client of EKS for the root user of an account.
 func (f *front) eks(account, region string) *eks.Client {
-	return eks.NewFromConfig(f.config(account, region))
+	root := aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		all, err := f.dir.ReadCredentials()
+		if err != nil {
+			return aws.Credentials{}, err
+		}
+		return credentials.NewStaticCredentialsProvider(all[account].AccessKeyID, all[account].SecretAccessKey, "").Retrieve(ctx)
+	})
+	return eks.NewFromConfig(f.config(region, root))
 }

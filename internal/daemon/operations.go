@@ -6,13 +6,14 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // PrintOperations writes which operations of AWS are served, as a page of the documentation.
 func PrintOperations(w io.Writer) error {
-	mux := wire.NewMux(wire.Options{Credentials: rootCredentials{}, Authorizer: rootOnly{}, Logger: slog.New(slog.DiscardHandler)})
-	register(mux, nil)
+	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
+	register(mux, nil, nil)
 	type service struct {
 		served, unserved []string
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/aws/oidc"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/pki"
@@ -83,11 +84,17 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer listener.Close()
+	if _, port, err := net.SplitHostPort(d.settings.Listen); err == nil && port == "0" {
+		d.settings.Listen = listener.Addr().String() // "any free port" is a choice, too
+	}
 	webhooks, err := d.listenWebhooks()
 	if err != nil {
 		return err
 	}
 	defer webhooks.Close()
+	if err := d.dir.WriteSettings(d.settings); err != nil {
+		return err
+	}
 
 	// Find what an earlier daemon left running.
 	d.events = newEvents()
@@ -124,6 +131,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	group.Go(func() error {
 		return serveBoth(ctx, listener, d.handler(), newCertificates(d.authority, d.settings.Listen), shutdownTime, log)
 	})
+	group.Go(func() error { return d.clusters.authenticator.Run(ctx) })
 	group.Go(func() error { return d.reconcile(ctx) })
 	log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
 		"region", d.settings.Region, "account", d.settings.Account, "after", time.Since(d.started).Round(time.Millisecond))
@@ -205,13 +213,13 @@ func (d *daemon) reconcile(ctx context.Context) error {
 
 // handler answers on the AWS endpoint. No operation of AWS has a path under /healthz or /id/.
 func (d *daemon) handler() http.Handler {
-	discovery := d.clusters.discovery()
+	discovery := oidc.Handler(d.store, d.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			io.WriteString(w, "ok\n") //nolint:errcheck // the client is gone
-		case strings.HasPrefix(r.URL.Path, "/id/"):
+		case strings.HasPrefix(r.URL.Path, oidc.Prefix):
 			discovery.ServeHTTP(w, r)
 		default:
 			d.front.mux.ServeHTTP(w, r)

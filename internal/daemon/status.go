@@ -28,7 +28,7 @@ func (d *daemon) Status(ctx context.Context) (admin.Status, error) {
 		Started:      d.started,
 		DataDir:      string(d.dir),
 		Endpoint:     EndpointURL(d.settings.Listen),
-		Webhooks:     fmt.Sprintf("https://127.0.0.1:%d", d.settings.WebhookPort),
+		Webhooks:     d.webhookURL(),
 		Region:       d.settings.Region,
 		Machines:     d.settings.Machines,
 		DaemonMemory: memory(os.Getpid()),

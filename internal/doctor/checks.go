@@ -154,6 +154,9 @@ func data(_ context.Context, h Host) []Finding {
 	if err := unix.Access(string(h.Dir), unix.W_OK); err != nil {
 		return fail("mount -o remount,rw the file system, or: coracle up --data-dir ANOTHER", "%s cannot be written to: %v", h.Dir, err)
 	}
+	if h.Settings != nil {
+		return fail("coracle restore --replace BACKUP   # or start anew: coracle reset", "the settings cannot be read: %v", h.Settings)
+	}
 	return ok("%s", h.Dir)
 }
 

@@ -33,10 +33,12 @@ type Finding struct {
 // Host is what is examined.
 type Host struct {
 	Dir     datadir.Dir
-	Listen  string         // where the daemon listens or would listen
-	Bundles string         // the only directory of bundles, if not empty
-	Version string         // the Kubernetes version that clusters get by default
-	Ports   map[string]int // ports that the data directory remembers, by what they are for
+	Listen  string // where the daemon listens or would listen
+	Bundles string // the only directory of bundles, if not empty
+	Version string // the Kubernetes version that clusters get by default
+	// Settings is why the settings of the data directory could not be read, if so.
+	Settings error
+	Ports    map[string]int // ports that the data directory remembers, by what they are for
 }
 
 // Examine makes all checks.

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/process"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"coracle": main})
+}
+
+// TestScripts runs testdata/*.txtar. Each has a data directory, a port and a home of its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			p, err := port.Free()
+			if err != nil {
+				return err
+			}
+			data := filepath.Join(env.WorkDir, "data")
+			env.Setenv("CORACLE_DATA_DIR", data)
+			env.Setenv("CORACLE_LISTEN", "127.0.0.1:"+strconv.Itoa(p))
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("PATH", env.Getenv("PATH"))
+			env.Defer(func() { sweep(t, env.WorkDir) })
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"get":       get,
+			"crash":     crash,
+			"processes": processes,
+			"mode":      mode,
+		},
+	})
+}
+
+// sweep resets every data directory below a script's directory, whatever state it left it in.
+func sweep(t *testing.T, work string) {
+	entries, err := os.ReadDir(work)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		dir, err := datadir.At(filepath.Join(work, e.Name()))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := os.Stat(dir.LockFile()); err != nil {
+			continue
+		}
+		if err := daemon.Reset(t.Context(), dir, func(string) {}); err != nil {
+			t.Errorf("reset %s: %v", dir, err)
+		}
+	}
+}
+
+// get URL STATUS asks until the answer has that status; "! get URL" wants that nobody answers.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	url := "http://" + ts.Getenv("CORACLE_LISTEN") + args[0]
+	if neg {
+		if resp, err := http.Get(url); err == nil {
+			resp.Body.Close()
+			ts.Fatalf("GET %s: %s", url, resp.Status)
+		}
+		return
+	}
+	var last string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		resp, err := http.Get(url)
+		if err != nil {
+			last = err.Error()
+		} else {
+			resp.Body.Close()
+			if last = resp.Status; strconv.Itoa(resp.StatusCode) == args[1] {
+				return
+			}
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	ts.Fatalf("GET %s: %s, want %s", url, last, args[1])
+}
+
+// crash DIR SIGKILLs the daemon of a data directory and waits until it is gone.
+func crash(ts *testscript.TestScript, neg bool, args []string) {
+	dir, err := datadir.At(ts.MkAbs(args[0]))
+	ts.Check(err)
+	pid, held, err := dir.Holder()
+	ts.Check(err)
+	if !held {
+		ts.Fatalf("no daemon holds %s", dir)
+	}
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	for deadline := time.Now().Add(10 * time.Second); held && time.Now().Before(deadline); {
+		_, held, err = dir.Holder()
+		ts.Check(err)
+	}
+	if held {
+		ts.Fatalf("process %d survives", pid)
+	}
+}
+
+// processes DIR N wants N processes that bear the mark of a data directory, or name it.
+func processes(ts *testscript.TestScript, neg bool, args []string) {
+	dir, err := datadir.At(ts.MkAbs(args[0]))
+	ts.Check(err)
+	found, err := process.Find(dir.Owner())
+	ts.Check(err)
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if len(found) != want {
+		ts.Fatalf("%d processes of %s: %+v, want %d", len(found), dir, found, want)
+	}
+	if want > 0 {
+		return
+	}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	ts.Check(err)
+	for _, file := range lines {
+		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, []byte(string(dir)+"\x00")) {
+			ts.Fatalf("%s: %q still runs", file, line)
+		}
+	}
+}
+
+// mode FILE 0600 wants the permissions of a file.
+func mode(ts *testscript.TestScript, neg bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	want, err := strconv.ParseUint(args[1], 8, 32)
+	ts.Check(err)
+	if info.Mode().Perm() != os.FileMode(want) {
+		ts.Fatalf("%s has mode %04o, want %s", args[0], info.Mode().Perm(), args[1])
+	}
+}
