@@ -80,14 +80,6 @@ func startAPIServer(t *testing.T) *apiServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, certKey, err := s.f.authority.Ensure(dir, "client", ClientLeaf(clusterID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	flags, err := Endpoint{ClusterID: clusterID, URL: s.f.server.URL, CA: s.f.authority.PEM, CertificateFile: cert, KeyFile: certKey}.WriteFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command(binary, append([]string{
 		"kube-apiserver",
 		"--etcd-servers=" + storetest.Client(t).Endpoints()[0],
@@ -97,7 +89,7 @@ func startAPIServer(t *testing.T) *apiServer {
 		"--service-account-issuer=https://test", "--service-account-signing-key-file=" + sa, "--service-account-key-file=" + sa,
 		"--service-cluster-ip-range=10.100.0.0/16",
 		"--token-auth-file=" + file("tokens.csv", []byte("admin,admin,1,\"system:masters\"\nauthenticator,eks:authenticator,2\n")),
-	}, flags...)...)
+	}, apiServerFlags(t, s.f)...)...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output bytes.Buffer

@@ -3,8 +3,8 @@
 //
 // An API server knows nothing of IAM. It sends the bearer token that `aws eks get-token` made to
 // the token webhook, and what no RBAC rule allows to the authorisation webhook; both are served
-// here, below /clusters/<ID>/, to the one who holds that cluster's client certificate. [Endpoint]
-// writes the files and flags with which an API server is started for that.
+// here, below /clusters/<ID>/, to the one who holds that cluster's client certificate. [Endpoint],
+// [TokenWebhookFlags] and [AuthorizationConfiguration] are what an API server is started with for that.
 //
 // A token goes through these steps:
 //

@@ -1,15 +1,10 @@
 package authenticator
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,40 +70,6 @@ type Endpoint struct {
 	CertificateFile, KeyFile string
 }
 
-// WriteFiles writes into dir what the API server must read to use the webhooks, and returns the
-// flags that name it. They replace --authorization-mode.
-//
-// The API server goes by an answer for one second, so that a change of access takes effect within
-// two: about tokens it has a cache of its own in front of the webhook's, which is switched off. When the webhooks cannot be reached, tokens of IAM identities are not accepted,
-// and what RBAC does not allow to those that were accepted before is denied.
-func (e Endpoint) WriteFiles(dir string) (flags []string, err error) {
-	authentication := filepath.Join(dir, "authentication-webhook.kubeconfig")
-	authorization := filepath.Join(dir, "authorization-webhook.kubeconfig")
-	configuration := filepath.Join(dir, "authorization.yaml")
-	for _, file := range []struct {
-		name   string
-		render func() ([]byte, error)
-	}{
-		{authentication, func() ([]byte, error) { return e.Kubeconfig("authenticate") }},
-		{authorization, func() ([]byte, error) { return e.Kubeconfig("authorize") }},
-		{configuration, func() ([]byte, error) { return AuthorizationConfiguration(authorization) }},
-	} {
-		data, err := file.render()
-		if err != nil {
-			return nil, fmt.Errorf("render %s: %w", file.name, err)
-		}
-		if err := writeFile(file.name, data); err != nil {
-			return nil, err
-		}
-	}
-	return []string{
-		"--authentication-token-webhook-config-file=" + authentication,
-		"--authentication-token-webhook-version=v1",
-		"--authentication-token-webhook-cache-ttl=0s",
-		"--authorization-config=" + configuration,
-	}, nil
-}
-
 // Kubeconfig is the kubeconfig of one of the webhooks, "authenticate" or "authorize".
 func (e Endpoint) Kubeconfig(webhook string) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
@@ -122,52 +83,45 @@ func (e Endpoint) Kubeconfig(webhook string) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// AuthorizationConfiguration is the file for --authorization-config: Node, RBAC, and for IAM
-// identities the webhook behind that kubeconfig. RBAC comes before the webhook, so that what it
-// allows, such as every request of a node, costs no call; the condition spares the call for
-// users who cannot have an access entry: those with certificates and service accounts.
-// https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
-func AuthorizationConfiguration(webhookKubeconfig string) ([]byte, error) {
-	// These are fields of apiserver.config.k8s.io/v1, which Kubernetes 1.32 and later read.
-	type object = map[string]any
-	return yaml.Marshal(object{
-		"apiVersion": "apiserver.config.k8s.io/v1",
-		"kind":       "AuthorizationConfiguration",
-		"authorizers": []object{
-			{"type": "Node", "name": "node"},
-			{"type": "RBAC", "name": "rbac"},
-			{"type": "Webhook", "name": "eks-access-policy", "webhook": object{
-				"authorizedTTL":              metav1.Duration{Duration: cacheTTL},
-				"unauthorizedTTL":            metav1.Duration{Duration: cacheTTL},
-				"timeout":                    metav1.Duration{Duration: timeout},
-				"subjectAccessReviewVersion": "v1",
-				"matchConditionSubjectAccessReviewVersion": "v1",
-				"failurePolicy":  "Deny",
-				"connectionInfo": object{"type": "KubeConfigFile", "kubeConfigFile": webhookKubeconfig},
-				"matchConditions": []object{
-					{"expression": "has(request.extra) && '" + extraPrincipal + "' in request.extra"},
-				},
-			}},
-		},
-	})
+// TokenWebhookFlags have an API server ask the webhook behind that kubeconfig about bearer tokens.
+//
+// It goes by the answer for one second, so that a change of access takes effect within two. That
+// is the cache that a bundle's API server has for all tokens (kubernetes/source/main.go.txt); the
+// webhook's own, behind it, is switched off.
+func TokenWebhookFlags(kubeconfig string) []string {
+	return []string{
+		"--authentication-token-webhook-config-file=" + kubeconfig,
+		"--authentication-token-webhook-version=v1",
+		"--authentication-token-webhook-cache-ttl=0s",
+	}
 }
 
-// writeFile replaces a file at once unless it has that content already: the API server reads
-// the authorisation configuration again whenever it changes.
-func writeFile(name string, data []byte) error {
-	old, err := os.ReadFile(name)
-	if err == nil && bytes.Equal(old, data) {
-		return nil
+// AuthorizationConfiguration is the file for --authorization-config: Node, RBAC, and for IAM
+// identities the webhook behind that kubeconfig, if one is named. RBAC comes before the webhook,
+// so that what it allows, such as every request of a node, costs no call; the condition spares
+// the call for users who cannot have an access entry: those with certificates and service
+// accounts. While the webhook cannot be reached, what RBAC does not allow is denied.
+// https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
+func AuthorizationConfiguration(webhookKubeconfig string) ([]byte, error) {
+	type object = map[string]any
+	authorizers := []object{{"type": "Node", "name": "node"}, {"type": "RBAC", "name": "rbac"}}
+	if webhookKubeconfig != "" {
+		authorizers = append(authorizers, object{"type": "Webhook", "name": "eks-access-policy", "webhook": object{
+			"authorizedTTL":              metav1.Duration{Duration: cacheTTL},
+			"unauthorizedTTL":            metav1.Duration{Duration: cacheTTL},
+			"timeout":                    metav1.Duration{Duration: timeout},
+			"subjectAccessReviewVersion": "v1",
+			"matchConditionSubjectAccessReviewVersion": "v1",
+			"failurePolicy":  "Deny",
+			"connectionInfo": object{"type": "KubeConfigFile", "kubeConfigFile": webhookKubeconfig},
+			"matchConditions": []object{
+				{"expression": "has(request.extra) && '" + extraPrincipal + "' in request.extra"},
+			},
+		}})
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	part := name + ".part"
-	if err := os.WriteFile(part, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(part, name)
+	return yaml.Marshal(object{
+		"apiVersion":  "apiserver.config.k8s.io/v1", // which Kubernetes 1.32 and later read
+		"kind":        "AuthorizationConfiguration",
+		"authorizers": authorizers,
+	})
 }

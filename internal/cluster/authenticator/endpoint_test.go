@@ -25,21 +25,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// asAPIServer is what an API server makes of the files that Endpoint writes, with its own code.
+// asAPIServer is what an API server makes of the files and flags, with its own code.
 type asAPIServer struct {
 	tokens     *authenticatorwebhook.WebhookTokenAuthenticator
 	authorizer *authorizerwebhook.WebhookAuthorizer
-	flags      []string
 }
 
 func newAPIServer(t *testing.T, f *fixture) asAPIServer {
 	t.Helper()
-	dir := t.TempDir()
-	cert, key, err := f.authority.Ensure(dir, "client", ClientLeaf(clusterID))
-	f.put(err)
-	e := Endpoint{ClusterID: clusterID, URL: f.server.URL, CA: f.authority.PEM, CertificateFile: cert, KeyFile: key}
-	flags, err := e.WriteFiles(dir)
-	f.put(err)
+	flags := apiServerFlags(t, f)
 	value := func(flag string) string {
 		for _, fl := range flags {
 			if v, ok := strings.CutPrefix(fl, "--"+flag+"="); ok {
@@ -55,7 +49,8 @@ func newAPIServer(t *testing.T, f *fixture) asAPIServer {
 		return c
 	}
 	once := wait.Backoff{Steps: 1}
-	s := asAPIServer{flags: flags}
+	var s asAPIServer
+	var err error
 	s.tokens, err = authenticatorwebhook.New(config(value("authentication-token-webhook-config-file")), value("authentication-token-webhook-version"), nil, once)
 	f.put(err)
 
@@ -129,31 +124,41 @@ func TestAPIServerUsesTheFiles(t *testing.T) {
 	}
 }
 
-func TestWriteFilesLeavesWhatIsThere(t *testing.T) {
-	t.Parallel()
+// apiServerFlags writes the files of the fixture's webhooks, as the control plane does, and gives
+// the flags that name them.
+func apiServerFlags(t *testing.T, f *fixture) []string {
+	t.Helper()
 	dir := t.TempDir()
-	e := Endpoint{ClusterID: clusterID, URL: "https://127.0.0.1:1", CertificateFile: "/c", KeyFile: "/k"}
-	before := map[string]time.Time{}
-	for round := range 2 {
-		if _, err := e.WriteFiles(dir); err != nil {
-			t.Fatal(err)
-		}
-		files, err := os.ReadDir(dir)
-		if err != nil || len(files) != 3 {
-			t.Fatalf("files are %v: %v", files, err)
-		}
-		for _, file := range files {
-			info, err := os.Stat(filepath.Join(dir, file.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info.Mode() != 0o600 {
-				t.Errorf("%s has mode %v", file.Name(), info.Mode())
-			}
-			if round == 1 && !info.ModTime().Equal(before[file.Name()]) {
-				t.Errorf("%s was written again", file.Name())
-			}
-			before[file.Name()] = info.ModTime()
-		}
+	cert, key, err := f.authority.Ensure(dir, "client", ClientLeaf(clusterID))
+	f.put(err)
+	e := Endpoint{ClusterID: clusterID, URL: f.server.URL, CA: f.authority.PEM, CertificateFile: cert, KeyFile: key}
+	write := func(name string, data []byte, err error) string {
+		f.put(err)
+		path := filepath.Join(dir, name)
+		f.put(os.WriteFile(path, data, 0o600))
+		return path
+	}
+	authentication, err := e.Kubeconfig("authenticate")
+	tokens := write("authentication.kubeconfig", authentication, err)
+	authorization, err := e.Kubeconfig("authorize")
+	configuration, err2 := AuthorizationConfiguration(write("authorization.kubeconfig", authorization, err))
+	return append(TokenWebhookFlags(tokens), "--authorization-config="+write("authorization.yaml", configuration, err2))
+}
+
+func TestAuthorizationWithoutWebhook(t *testing.T) {
+	t.Parallel()
+	data, err := AuthorizationConfiguration("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := load.LoadFromData(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := validation.ValidateAuthorizationConfiguration(authorizationcel.NewDefaultCompiler(), nil, c, sets.New("Node", "RBAC", "Webhook"), sets.New("Webhook")); len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	if len(c.Authorizers) != 2 {
+		t.Errorf("authorizers are %+v", c.Authorizers)
 	}
 }

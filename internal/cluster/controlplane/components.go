@@ -10,6 +10,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -215,7 +216,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	if configuration["authentication.yaml"], err = authentication(p.minor); err != nil {
 		return nil, err
 	}
-	if configuration["authorization.yaml"], err = authorization(authorizationHook); err != nil {
+	if configuration["authorization.yaml"], err = authenticator.AuthorizationConfiguration(authorizationHook); err != nil {
 		return nil, err
 	}
 	if configuration["encryption.yaml"], err = encryption(p.keys.encryption); err != nil {
@@ -296,11 +297,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		args = append(args, "--etcd-certfile="+pki("apiserver-etcd-client.crt"), "--etcd-keyfile="+pki("apiserver-etcd-client.key"))
 	}
 	if len(hooks.Authentication) > 0 {
-		args = append(args,
-			"--authentication-token-webhook-config-file="+filepath.Join(hookDir, "authentication.kubeconfig"),
-			"--authentication-token-webhook-version=v1",
-			"--authentication-token-webhook-cache-ttl=1s", // a changed access entry counts within two
-		)
+		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
 	}
 	if k := cluster.KubeAPIServer; k != nil && k.ServiceNodePortRange != nil {
 		args = append(args, fmt.Sprintf("--service-node-port-range=%d-%d", k.ServiceNodePortRange.MinPort, k.ServiceNodePortRange.MaxPort))

@@ -94,39 +94,6 @@ func authentication(minor string) ([]byte, error) {
 	})
 }
 
-// authorization asks Node, then RBAC, then the webhook that knows the access entries. Its
-// answers are kept for a second only, because a changed access entry must count within two.
-func authorization(webhook string) ([]byte, error) {
-	authorizers := []any{
-		map[string]any{"type": "Node", "name": "node"},
-		map[string]any{"type": "RBAC", "name": "rbac"},
-	}
-	if webhook != "" {
-		authorizers = append(authorizers, map[string]any{
-			"type": "Webhook",
-			"name": "eks-access-policies",
-			"webhook": map[string]any{
-				"authorizedTTL":              "1s",
-				"unauthorizedTTL":            "1s",
-				"timeout":                    "3s",
-				"subjectAccessReviewVersion": "v1",
-				"matchConditionSubjectAccessReviewVersion": "v1",
-				"failurePolicy":  "Deny",
-				"connectionInfo": map[string]any{"type": "KubeConfigFile", "kubeConfigFile": webhook},
-				// Access entries name no service account and none of Kubernetes' own users, which ask most.
-				"matchConditions": []any{map[string]any{
-					"expression": "!request.user.startsWith('system:serviceaccount:') && !request.user.startsWith('system:kube-') && !request.user.startsWith('system:anonymous') && !request.user.startsWith('system:apiserver')",
-				}},
-			},
-		})
-	}
-	return yaml.Marshal(map[string]any{
-		"apiVersion":  "apiserver.config.k8s.io/v1",
-		"kind":        "AuthorizationConfiguration",
-		"authorizers": authorizers,
-	})
-}
-
 // encryption encrypts Secrets in etcd with the cluster's newest key.
 func encryption(all [][]byte) ([]byte, error) {
 	var list []any
