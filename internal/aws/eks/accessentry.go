@@ -215,10 +215,10 @@ func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (prin
 		return p, invalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
 	}
 	// Other accounts may be beyond this machine: what is in them is taken on trust.
-	if p.kind == "root" || p.account != placeOf(ctx).account {
+	if p.account != placeOf(ctx).account {
 		return p, nil
 	}
-	exists, err := s.exists(ctx, p)
+	_, exists, err := s.bornAt(ctx, p)
 	if err == nil && !exists {
 		err = invalidParameter(cluster, "The specified principalArn is invalid: invalid principal.")
 	}

@@ -3,6 +3,7 @@ package eks
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -117,7 +118,13 @@ func (s *Service) accessConfigUpdate(ctx context.Context, c *record.Cluster, in 
 		return nil, nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with authenticationMode: %s", to)
 	case from == types.AuthenticationModeConfigMap && to == types.AuthenticationModeApiAndConfigMap:
 		if c.BootstrapCreatorAdmin {
-			ops = append(ops, s.creatorEntryOp(*c))
+			// Whoever has the creator's name since is not the creator.
+			creator, _ := parsePrincipal(c.CreatorARN)
+			if born, exists, err := s.bornAt(ctx, creator); err != nil {
+				return nil, nil, err
+			} else if exists && !born.Truncate(time.Millisecond).After(c.CreatedAt) {
+				ops = append(ops, s.creatorEntryOp(*c))
+			}
 		}
 	case from == types.AuthenticationModeApiAndConfigMap && to == types.AuthenticationModeApi:
 	default:

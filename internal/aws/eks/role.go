@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
@@ -61,24 +62,23 @@ func (s *Service) checkClusterRole(ctx context.Context, cluster, arn string) err
 	return nil
 }
 
-// exists says whether there is such a user or role. The ARN must be right to the path.
-func (s *Service) exists(ctx context.Context, p principal) (bool, error) {
-	var (
-		arn string
-		err error
-	)
+// bornAt is when a user or role was created, and whether there is one; a root user was always there. The ARN must be right to the path.
+func (s *Service) bornAt(ctx context.Context, p principal) (at time.Time, exists bool, err error) {
+	var arn string
 	switch p.kind {
 	case "role":
 		var row store.Row[record.Role]
 		row, err = s.roles.Get(ctx, record.RoleKey(p.account, p.name))
-		arn = row.Value.ARN()
+		arn, at = row.Value.ARN(), row.Value.CreatedAt
 	case "user":
 		var row store.Row[record.User]
 		row, err = s.users.Get(ctx, record.UserKey(p.account, p.name))
-		arn = row.Value.ARN()
+		arn, at = row.Value.ARN(), row.Value.CreatedAt
+	default:
+		return at, true, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
+		return at, false, nil
 	}
-	return arn == p.arn, err
+	return at, arn == p.arn, err
 }

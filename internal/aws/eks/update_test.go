@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -318,6 +320,32 @@ func TestLeaveConfigMap(t *testing.T) {
 	out, err := w.client.ListAssociatedAccessPolicies(t.Context(), &eks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(rootARN)})
 	if err != nil || len(out.AssociatedAccessPolicies) != 1 || *out.AssociatedAccessPolicies[0].PolicyArn != accesspolicy.ClusterAdmin {
 		t.Errorf("the creator's entry: %+v, %v", out, err)
+	}
+}
+
+// A role that was created anew under the creator's name is not let in as the creator.
+func TestLeaveConfigMapWithAnotherCreator(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := "arn:aws:iam::" + account + ":role/teams/tooling/Admin"
+	w.caller = wire.Caller{Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/Admin/me", PrincipalARN: admin}
+	w.create("c", func(in *eks.CreateClusterInput) {
+		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeConfigMap}
+	})
+	if got := w.row("c").CreatorARN; got != admin {
+		t.Errorf("the creator is %s", got)
+	}
+	_, err := record.Roles(w.store).Modify(t.Context(), record.RoleKey(account, "Admin"), func(r *record.Role) error {
+		r.CreatedAt = today.Add(time.Hour)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
+	out, err := w.client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("c")})
+	if err != nil || len(out.AccessEntries) != 0 {
+		t.Errorf("let in: %v, %v", out, err)
 	}
 }
 
