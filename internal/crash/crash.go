@@ -39,6 +39,9 @@ func At(name string) Point {
 	return Point{name: name, armed: os.Getenv(Environment) == name}
 }
 
+// Name is the point's name.
+func (p Point) Name() string { return p.name }
+
 // Here kills the process if it is to die at this point.
 func (p Point) Here() {
 	if !p.armed {

@@ -31,7 +31,7 @@ const (
 
 // daemon is as much of the daemon as a control plane needs, over a directory that outlives it.
 type daemon struct {
-	*testing.T
+	testing.TB
 	dir        string
 	owner      string
 	etcd       *etcd.Connection
@@ -43,7 +43,7 @@ type daemon struct {
 }
 
 // world is what outlives daemons: the directory, and the etcd in it.
-func newWorld(t *testing.T) (dir, owner string) {
+func newWorld(t testing.TB) (dir, owner string) {
 	t.Helper()
 	dir = t.TempDir()
 	owner = "cp-" + uuid.NewString()
@@ -70,7 +70,7 @@ func newWorld(t *testing.T) (dir, owner string) {
 // bundles is where "make bundles" puts them.
 const bundles = "../../../bin/bundles"
 
-func needBundle(t *testing.T, minors ...string) {
+func needBundle(t testing.TB, minors ...string) {
 	t.Helper()
 	for _, minor := range minors {
 		if _, err := bundle.New(bundle.Options{Dir: bundles}).Find(minor); err != nil {
@@ -88,21 +88,30 @@ func absoluteBundles() Bundles {
 }
 
 // start starts a daemon in the world.
-func start(t *testing.T, dir, owner string, adjust func(*Options)) *daemon {
+func start(t testing.TB, dir, owner string, adjust func(*Options)) *daemon {
 	t.Helper()
-	d := &daemon{T: t, dir: dir, owner: owner, ec2: newFakeEC2(filepath.Join(dir, "ec2.json"))}
-	e, err := etcd.Prepare(filepath.Join(dir, "etcd"))
+	d, err := open(dir, owner, slog.New(slog.NewTextHandler(t.Output(), nil)), true, adjust)
 	if err != nil {
 		t.Fatal(err)
+	}
+	d.TB = t
+	t.Cleanup(d.stop)
+	return d
+}
+
+func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options)) (*daemon, error) {
+	d := &daemon{dir: dir, owner: owner, ec2: newFakeEC2(filepath.Join(dir, "ec2.json"))}
+	e, err := etcd.Prepare(filepath.Join(dir, "etcd"))
+	if err != nil {
+		return nil, err
 	}
 	connecting, connected := context.WithTimeout(context.Background(), 30*time.Second)
 	defer connected()
 	if d.etcd, err = e.Connect(connecting); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if d.store, err = store.Open(connecting, d.etcd.Client, store.Options{Log: log}); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	var mu sync.Mutex
 	told := map[int]func(process.Event){}
@@ -114,7 +123,7 @@ func start(t *testing.T, dir, owner string, adjust func(*Options)) *daemon {
 		}
 	}})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	o := Options{
 		Store: d.store, Etcd: d.etcd, Dir: filepath.Join(dir, "clusters"), Host: d.processes, Bundles: absoluteBundles(),
@@ -138,23 +147,26 @@ func start(t *testing.T, dir, owner string, adjust func(*Options)) *daemon {
 	d.controller = New(o)
 	running, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- reconcile.Run(running, log, d.controller.Controller()) }()
+	go func() {
+		if !work {
+			ended <- nil
+			return
+		}
+		ended <- reconcile.Run(running, log, d.controller.Controller())
+	}()
 	var once sync.Once
 	d.stop = func() {
 		once.Do(func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			err := <-ended
 			d.processes.Close()
 			d.store.Close()
-			if err := d.etcd.Close(); err != nil {
-				t.Error(err)
+			if err = errors.Join(err, d.etcd.Close()); err != nil {
+				d.Error(err)
 			}
 		})
 	}
-	t.Cleanup(d.stop)
-	return d
+	return d, nil
 }
 
 func newCluster(name, version string) record.Cluster {
@@ -224,6 +236,17 @@ func (d *daemon) until(what string, limit time.Duration, done func() bool) time.
 		time.Sleep(2 * time.Millisecond)
 	}
 	return time.Since(began)
+}
+
+func (d *daemon) remove(c record.Cluster) {
+	d.Helper()
+	if _, err := record.Clusters(d.store).Modify(d.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+		d.Fatal(err)
+	}
+	d.until("the row to go", time.Minute, func() bool {
+		_, err := record.Clusters(d.store).Get(d.Context(), c.Key())
+		return err != nil
+	})
 }
 
 func (d *daemon) dumpLogs() {

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -13,10 +14,15 @@ import (
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	jose "github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // The whole life of one cluster, in the order in which a user would live it.
@@ -96,6 +102,69 @@ func TestClusterLife(t *testing.T) {
 		}
 		if v := string(resp.Kvs[0].Value); !strings.HasPrefix(v, "k8s:enc:secretbox:v1:key1:") || strings.Contains(v, "correct horse") {
 			t.Errorf("stored as %.40q", v)
+		}
+	})
+
+	t.Run("its etcd certificate opens nothing but its own prefix", func(t *testing.T) {
+		pki := func(name string) string { return filepath.Join(dir, "clusters", c.ID, "pki", name) }
+		own, err := transport.TLSInfo{
+			CertFile: pki("apiserver-etcd-client.crt"), KeyFile: pki("apiserver-etcd-client.key"), TrustedCAFile: d.etcd.CAFile,
+		}.ClientConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := clientv3.New(clientv3.Config{Endpoints: d.etcd.Endpoints, TLS: own, DialTimeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if r, err := client.Get(t.Context(), etcdPrefix(c.ID)+"/namespaces/default"); err != nil || len(r.Kvs) != 1 {
+			t.Errorf("its own key: %v", err)
+		}
+		for _, key := range []string{"/clusters/", "/clusters/OTHER/secrets/default/s", etcdPrefix(c.ID) + "0", "/coracle/t/controlplanesecrets/" + c.Key()} {
+			if _, err := client.Get(t.Context(), key); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+				t.Errorf("get %s: %v", key, err)
+			}
+			if _, err := client.Put(t.Context(), key, "x"); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+				t.Errorf("put %s: %v", key, err)
+			}
+		}
+		if _, err := client.Get(t.Context(), "/clusters/", clientv3.WithPrefix()); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+			t.Errorf("list: %v", err)
+		}
+		if _, err := client.UserAdd(t.Context(), "intruder", "x"); err == nil {
+			t.Error("it may add users")
+		}
+	})
+
+	t.Run("service-account tokens verify against the published key set", func(t *testing.T) {
+		body := post(t, admin, host+"/api/v1/namespaces/default/serviceaccounts/default/token", `{"spec":{"audiences":["sts.amazonaws.com"]}}`)
+		var request struct{ Status struct{ Token string } }
+		if err := json.Unmarshal(body, &request); err != nil {
+			t.Fatal(err)
+		}
+		issuer, err := record.Issuers(d.store).Get(t.Context(), store.Key(c.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set jose.JSONWebKeySet
+		if err := json.Unmarshal(issuer.Value.JWKS, &set); err != nil {
+			t.Fatal(err)
+		}
+		token, err := jwt.ParseSigned(request.Status.Token, []jose.SignatureAlgorithm{jose.RS256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := set.Key(token.Headers[0].KeyID)
+		if len(keys) != 1 {
+			t.Fatalf("key %s is not in the set %s", token.Headers[0].KeyID, issuer.Value.JWKS)
+		}
+		var claims jwt.Claims
+		if err := token.Claims(keys[0].Key, &claims); err != nil {
+			t.Fatal(err)
+		}
+		if err := claims.Validate(jwt.Expected{Issuer: c.Issuer(), AnyAudience: jwt.Audience{"sts.amazonaws.com"}, Subject: "system:serviceaccount:default:default"}); err != nil {
+			t.Errorf("%+v: %v", claims, err)
 		}
 	})
 
@@ -244,17 +313,18 @@ func list(t *testing.T, client *http.Client, url string) (names []string) {
 	return names
 }
 
-func post(t *testing.T, client *http.Client, url, body string) {
+func post(t *testing.T, client *http.Client, url, body string) []byte {
 	t.Helper()
 	response, err := client.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusCreated {
-		b, _ := io.ReadAll(response.Body)
-		t.Fatalf("%s: %s", response.Status, b)
+	b, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusCreated {
+		t.Fatalf("%s: %s (%v)", response.Status, b, err)
 	}
+	return b
 }
 
 type auditEvent struct {

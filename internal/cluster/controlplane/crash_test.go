@@ -1,0 +1,233 @@
+package controlplane
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// The test binary plays the daemons that are killed.
+func TestMain(m *testing.M) {
+	dir, owner, ok := strings.Cut(os.Getenv("CORACLE_TEST_DAEMON"), "|")
+	if !ok {
+		os.Exit(m.Run())
+	}
+	_, err := open(dir, owner, slog.New(slog.NewTextHandler(os.Stderr, nil)), true, func(o *Options) {
+		if os.Getenv("CORACLE_TEST_BROKEN") != "" {
+			o.Bundles = brokenBundles{Bundles: absoluteBundles(), minor: "1.36"}
+		}
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// mortal is a daemon that can be killed, and what drives it from outside: a store of its own.
+type mortal struct {
+	*daemon
+	environ []string
+	command *exec.Cmd
+	died    chan struct{}
+}
+
+func newMortal(t *testing.T) *mortal {
+	dir, owner := newWorld(t)
+	// One whose controller does not work: for its store, its etcd and its view of EC2.
+	d, err := open(dir, owner, slog.New(slog.NewTextHandler(t.Output(), nil)), false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.TB = t
+	t.Cleanup(d.stop)
+	return &mortal{daemon: d, environ: []string{"CORACLE_TEST_DAEMON=" + dir + "|" + owner}}
+}
+
+func (m *mortal) run(t *testing.T, point string) {
+	t.Helper()
+	m.command = exec.Command(os.Args[0])
+	m.command.Env = append(append(os.Environ(), m.environ...), crash.Environment+"="+point)
+	log, err := os.OpenFile(filepath.Join(m.dir, "daemon.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	m.command.Stderr = log
+	if err := m.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	died := make(chan struct{})
+	m.died = died
+	go func(c *exec.Cmd) {
+		_ = c.Wait() // how it ended is in ProcessState
+		close(died)
+	}(m.command)
+}
+
+func (m *mortal) kill() {
+	_ = m.command.Process.Signal(syscall.SIGKILL) // it may be dead already
+	<-m.died
+}
+
+// through runs a daemon that dies at the point, and another that finishes what was begun.
+func (m *mortal) through(t *testing.T, point, what string, done func() bool) {
+	t.Helper()
+	m.run(t, point)
+	deadline := time.After(2 * time.Minute)
+	select {
+	case <-m.died:
+		if ws := m.command.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGKILL {
+			t.Fatalf("the daemon ended by itself: %v", m.command.ProcessState)
+		}
+	case <-deadline:
+		m.kill()
+		t.Fatalf("the daemon did not come to %s", point)
+	}
+	m.run(t, "")
+	defer m.kill()
+	limit := time.Now().Add(2 * time.Minute)
+	for !done() {
+		if time.Now().After(limit) {
+			b, _ := os.ReadFile(filepath.Join(m.dir, "daemon.log"))
+			t.Logf("%s", b)
+			m.dumpLogs()
+			t.Fatalf("after a death at %s: not within 2 minutes: %s", point, what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestADaemonKilledAnywhereConverges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	needBundle(t, "1.35", "1.36")
+	m := newMortal(t)
+	ready := func(c record.Cluster) func() bool { return func() bool { return m.plane(c).Ready } }
+	gone := func(c record.Cluster) func() bool {
+		return func() bool { _, err := record.Clusters(m.store).Get(t.Context(), c.Key()); return err != nil }
+	}
+	finished := func(c record.Cluster, id string) func() bool {
+		return func() bool { return m.updated(c, id).Status != ekstypes.UpdateStatusInProgress }
+	}
+	markDeleting := func(t *testing.T, c record.Cluster) {
+		t.Helper()
+		if _, err := record.Clusters(m.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle := func(t *testing.T, what string, done func() bool) {
+		t.Helper()
+		m.run(t, "")
+		m.until(what, 2*time.Minute, done)
+		m.kill()
+	}
+	// exactly one process of each component runs, of the version
+	complete := func(t *testing.T, c record.Cluster, minor string) {
+		t.Helper()
+		m.until("one process of each component", 20*time.Second, func() bool {
+			found, err := process.Find(m.owner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var components []string
+			for _, f := range found {
+				exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", f.PID))
+				if strings.HasPrefix(f.Name, c.ID) && strings.Contains(exe, "v"+minor) {
+					components = append(components, componentOf(f.Name))
+				} else if strings.HasPrefix(f.Name, c.ID) {
+					components = append(components, "stray "+f.Name)
+				}
+			}
+			slices.Sort(components)
+			return slices.Equal(components, []string{kubeAPIServer, kubeControllerManager, kubeScheduler})
+		})
+		if g, i := m.ec2.state().Groups, m.ec2.state().Interfaces; len(g) != 1 || len(i) != 2 {
+			t.Errorf("%d security groups, %d interfaces", len(g), len(i))
+		}
+	}
+
+	visited := map[string]bool{}
+	var c record.Cluster
+	for _, point := range []string{
+		"process/before-fork", "process/after-fork",
+		crashSeen.Name(), crashBeforeKeys.Name(), crashKeys.Name(), crashEtcdRole.Name(), crashSecurityGroup.Name(), crashInterface.Name(),
+		crashPrepared.Name(), crashAPIServerStarted.Name(), crashAPIServerReady.Name(), crashBootstrapped.Name(), crashBeforeReady.Name(), crashReady.Name(),
+	} {
+		visited[point] = true
+		t.Run("create/"+point, func(t *testing.T) {
+			c = m.create(newCluster("c-"+strings.ReplaceAll(point, "/", "-"), "1.35"))
+			m.through(t, point, "the cluster to be ready", ready(c))
+			complete(t, c, "1.35")
+		})
+		if point == crashReady.Name() {
+			break // the last one stays
+		}
+		markDeleting(t, c)
+		settle(t, "the row to go", gone(c))
+	}
+
+	from, to := "1.35", "1.36"
+	for _, point := range []string{
+		crashHandoverStarted.Name(), crashHandoverReady.Name(), crashHandoverDone.Name(),
+		crashUpgraded.Name(), crashUpgradeRecorded.Name(), crashBeforeUpdateEnd.Name(),
+	} {
+		visited[point] = true
+		t.Run("upgrade/"+point, func(t *testing.T) {
+			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
+			m.through(t, point, "the update to end", finished(c, id))
+			if u := m.updated(c, id); u.Status != ekstypes.UpdateStatusSuccessful {
+				t.Errorf("update %+v", u)
+			}
+			complete(t, c, to)
+		})
+		from, to = to, from
+	}
+	visited[crashUpgradeFailing.Name()] = true
+	t.Run("upgrade/"+crashUpgradeFailing.Name(), func(t *testing.T) {
+		if from == "1.36" {
+			t.Fatal("the cluster is of the version that is to be broken")
+		}
+		m.environ = append(m.environ, "CORACLE_TEST_BROKEN=1")
+		id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
+		m.through(t, crashUpgradeFailing.Name(), "the update to end", finished(c, id))
+		if u := m.updated(c, id); u.Status != ekstypes.UpdateStatusFailed {
+			t.Errorf("update %+v", u)
+		}
+		complete(t, c, from)
+	})
+
+	for _, point := range []string{
+		"process/stopping", crashStopped.Name(), crashExpelled.Name(), crashInterfaceDeleted.Name(), crashDetached.Name(), crashDirectory.Name(), crashDeleted.Name(),
+	} {
+		visited[point] = true
+		t.Run("delete/"+point, func(t *testing.T) {
+			markDeleting(t, c)
+			m.through(t, point, "the row to go", gone(c))
+			assertNothingLeft(t, m.daemon, c)
+		})
+		if point != crashDeleted.Name() {
+			c = m.create(newCluster("d-"+strings.ReplaceAll(point, "/", "-"), "1.35"))
+			settle(t, "the cluster to be ready", ready(c))
+		}
+	}
+	for _, point := range crash.Points() {
+		if !visited[point] {
+			t.Errorf("nobody died at %s", point)
+		}
+	}
+}
