@@ -37,18 +37,6 @@ func (p *principal) decide(t wire.Target, policies *policy.Policies) policy.Deci
 	return policy.Evaluate(&request, policies)
 }
 
-// AuthorizeWith decides with the policy of the resource as well; its account is resourceAccount. must says that nothing works
-// without that policy's consent.
-func (i *Identity) AuthorizeWith(ctx context.Context, caller wire.Caller, t wire.Target, resource policy.Source, resourceAccount string, must bool) (policy.Decision, error) {
-	p, err := i.principalOf(ctx, caller)
-	if err != nil {
-		return policy.Decision{}, err
-	}
-	policies := p.policies
-	policies.Resource, policies.ResourceAccount, policies.ResourceMust = []policy.Source{resource}, resourceAccount, must
-	return p.decide(t, &policies), nil
-}
-
 // AuthorizeAssume decides whether the caller may act on a role by its trust policy and by their own policies.
 func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role record.Role, t wire.Target) (policy.Decision, error) {
 	p, err := i.principalOf(ctx, caller)

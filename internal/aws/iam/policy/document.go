@@ -22,7 +22,7 @@ type Document struct {
 	Statements []*Statement
 	Text       string
 
-	keys []string // condition keys and variables that it reads
+	keys []string // condition keys and variables that it reads, sorted
 }
 
 // Statement is one statement of a document.
@@ -40,9 +40,6 @@ type Statement struct {
 	conditions []condition
 	principal  node // as written, for Principals
 }
-
-// ContextKeys are the condition keys that the document reads, as written and sorted, variables among them.
-func (d *Document) ContextKeys() []string { return d.keys }
 
 // Kind says what a document is for, and with it which elements it must and must not have.
 type Kind int

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,13 +132,4 @@ func Size(text string) int {
 		}
 	}
 	return n
-}
-
-// Compact is a document without the white space between its tokens; text that is not JSON comes back as it is.
-func Compact(text string) string {
-	var b bytes.Buffer
-	if json.Compact(&b, []byte(text)) != nil {
-		return text
-	}
-	return b.String()
 }
