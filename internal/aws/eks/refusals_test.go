@@ -71,6 +71,12 @@ func badKey(arn string, resources ...string) func(context.Context, *eks.Client) 
 	})
 }
 
+func badScoring(resources ...types.ResourceWeight) func(context.Context, *eks.Client) error {
+	return bad(func(in *eks.CreateClusterInput) {
+		in.KubeSchedulerConfig = &types.KubeSchedulerConfigRequest{NodeResourcesFit: &types.NodeResourcesFitConfig{ScoringStrategy: &types.ScoringStrategy{Type: types.ScoringStrategyTypeLeastAllocated, Resources: resources}}}
+	})
+}
+
 func config(cluster string, in eks.UpdateClusterConfigInput) func(context.Context, *eks.Client) error {
 	return func(ctx context.Context, c *eks.Client) error {
 		in.Name = &cluster
@@ -310,6 +316,30 @@ func TestRefusals(t *testing.T) {
 		{"unknown scoring strategy", bad(func(in *eks.CreateClusterInput) {
 			in.KubeSchedulerConfig = &types.KubeSchedulerConfigRequest{NodeResourcesFit: &types.NodeResourcesFitConfig{ScoringStrategy: &types.ScoringStrategy{Type: "Random"}}}
 		}), parameter, "…MostAllocated"},
+		{"autoscaler sync period too short", bad(func(in *eks.CreateClusterInput) {
+			in.KubeControllerManagerConfig = &types.KubeControllerManagerConfigRequest{HorizontalPodAutoscalerControllerConfig: &types.HorizontalPodAutoscalerControllerConfigRequest{HorizontalPodAutoscalerSyncPeriod: aws.String("1s")}}
+		}), parameter, "…between 5s and 5m"},
+		{"pod garbage collection never", bad(func(in *eks.CreateClusterInput) {
+			in.KubeControllerManagerConfig = &types.KubeControllerManagerConfigRequest{PodGcControllerConfig: &types.PodGcControllerConfigRequest{TerminatedPodGcThreshold: aws.Int32(0)}}
+		}), parameter, "…terminatedPodGcThreshold 0"},
+		{"scoring resource without a name", badScoring(types.ResourceWeight{Weight: aws.Int32(1)}), parameter, "…no name"},
+		{"scoring resource twice", badScoring(types.ResourceWeight{Name: aws.String("cpu")}, types.ResourceWeight{Name: aws.String("cpu")}), parameter, "…more than once"},
+		{"scoring resource too heavy", badScoring(types.ResourceWeight{Name: aws.String("cpu"), Weight: aws.Int32(101)}), parameter, "…between 1 and 100"},
+		{"remote nodes on the internet", bad(func(in *eks.CreateClusterInput) {
+			in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"203.0.113.0/24"}}}}
+		}), parameter, "…must be within"},
+		{"remote nodes nowhere", bad(func(in *eks.CreateClusterInput) {
+			in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"there"}}}}
+		}), parameter, "…not a valid IPv4 CIDR"},
+		{"remote pods among remote nodes", bad(func(in *eks.CreateClusterInput) {
+			in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{
+				RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"10.1.0.0/16"}}}, RemotePodNetworks: []types.RemotePodNetwork{{Cidrs: []string{"10.1.2.0/24"}}},
+			}
+		}), parameter, "…overlaps"},
+		{"remote nodes under CONFIG_MAP", bad(func(in *eks.CreateClusterInput) {
+			in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeConfigMap}
+			in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"10.1.0.0/16"}}}}
+		}), parameter, "…authentication mode"},
 		{"key is no ARN", badKey("my-key", "secrets"), parameter, "…not the ARN of a KMS key"},
 		{"key of another region", badKey("arn:aws:kms:us-east-1:"+account+":key/1", "secrets"), parameter, "…in the region of the cluster"},
 		{"encryption of something else", badKey(kms, "configmaps"), parameter, "…the only supported value is secrets"},
@@ -348,6 +378,12 @@ func TestRefusals(t *testing.T) {
 		{"authentication mode two steps", config("map", eks.UpdateClusterConfigInput{AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi}}), parameter, "Unsupported authentication mode update from CONFIG_MAP to API"},
 		{"standard support for a version in extended support", config("c", eks.UpdateClusterConfigInput{UpgradePolicy: &types.UpgradePolicyRequest{SupportType: types.SupportTypeStandard}}), parameter, "…extended support"},
 		{"deletion protection as it is", config("c", eks.UpdateClusterConfigInput{DeletionProtection: on(false)}), parameter, "…already at the desired configuration"},
+		{"event TTL too short", config("c", eks.UpdateClusterConfigInput{KubeApiServerConfig: &types.KubeApiServerConfigRequest{EventTtl: aws.String("5m")}}), parameter, "…between 10m and 24h"},
+		{"egress as it is", config("c", eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged}}), parameter, "…already at the desired configuration"},
+		{"egress through the VPC later", config("c", eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeCustomerIsolated}}), parameter, "…not implemented by Coracle"},
+		{"control plane tier as it is", config("c", eks.UpdateClusterConfigInput{ControlPlaneScalingConfig: &types.ControlPlaneScalingConfig{Tier: types.ProvisionedControlPlaneTierStandard}}), parameter, "…already at the desired configuration"},
+		{"remote networks as they are", config("c", eks.UpdateClusterConfigInput{RemoteNetworkConfig: &types.RemoteNetworkConfigRequest{}}), parameter, "…already at the desired configuration"},
+		{"zonal shift as it is", config("c", eks.UpdateClusterConfigInput{ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: on(false)}}), parameter, "…already at the desired configuration"},
 		{"another service CIDR", config("c", eks.UpdateClusterConfigInput{KubernetesNetworkConfig: &types.KubernetesNetworkConfigRequest{ServiceIpv4Cidr: aws.String("10.200.0.0/16")}}), parameter, "…can't be changed"},
 		{"Auto Mode later", config("c", eks.UpdateClusterConfigInput{
 			ComputeConfig: &types.ComputeConfigRequest{Enabled: on(true)}, StorageConfig: &types.StorageConfigRequest{BlockStorage: &types.BlockStorage{Enabled: on(true)}},

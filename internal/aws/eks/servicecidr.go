@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/netip"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -53,7 +54,10 @@ func (s *Service) chooseServiceCIDR(ctx context.Context, c *record.Cluster, in *
 		return invalidParameter(c.Name, "ipFamily %s is invalid: it must be one of [ipv4, ipv6]", in.IpFamily)
 	}
 	if asked == "" {
-		c.ServiceIPv4CIDR = defaultServiceCIDR(v4)
+		var ok bool
+		if c.ServiceIPv4CIDR, ok = defaultServiceCIDR(v4); !ok {
+			return invalidParameter(c.Name, "VPC %s overlaps with %s and %s, which services get addresses from by default: specify serviceIpv4Cidr", c.VPCID, serviceCIDRIn10, serviceCIDRIn172)
+		}
 		return nil
 	}
 	p, err := netip.ParsePrefix(asked)
@@ -76,21 +80,20 @@ func (s *Service) chooseServiceCIDR(ctx context.Context, c *record.Cluster, in *
 	return nil
 }
 
-// defaultServiceCIDR is 10.100.0.0/16, or 172.20.0.0/16 when the VPC has addresses in 10.0.0.0/8. A VPC in both gets the
-// one that it doesn't overlap with.
-func defaultServiceCIDR(vpc []netip.Prefix) string {
-	choice := serviceCIDRIn10
-	for _, p := range vpc {
-		if rfc1918[0].Overlaps(p) {
-			choice = serviceCIDRIn172
+// defaultServiceCIDR is 10.100.0.0/16, or 172.20.0.0/16 when the VPC has addresses in 10.0.0.0/8; the other one if the VPC
+// overlaps with that, and none if it overlaps with both.
+func defaultServiceCIDR(vpc []netip.Prefix) (cidr string, ok bool) {
+	overlaps := func(block netip.Prefix) bool { return slices.ContainsFunc(vpc, block.Overlaps) }
+	choices := []string{serviceCIDRIn10, serviceCIDRIn172}
+	if overlaps(rfc1918[0]) {
+		slices.Reverse(choices)
+	}
+	for _, choice := range choices {
+		if !overlaps(netip.MustParsePrefix(choice)) {
+			return choice, true
 		}
 	}
-	for _, p := range vpc {
-		if choice == serviceCIDRIn172 && p.Overlaps(netip.MustParsePrefix(serviceCIDRIn172)) {
-			return serviceCIDRIn10
-		}
-	}
-	return choice
+	return "", false
 }
 
 // chooseIPv6 gives the cluster a block of unique local addresses (RFC 4193), as EKS does.
