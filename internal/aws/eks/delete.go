@@ -52,7 +52,7 @@ func (s *Service) deletable(ctx context.Context, c record.Cluster) error {
 		return err
 	}
 	if last.Status == types.UpdateStatusInProgress {
-		return inUse(c.Name, "Cannot delete because cluster %s currently has update %s in progress", c.Name, last.ID)
+		return inUse(c.Name, "Cannot delete because cluster %s currently has an update in progress", c.Name)
 	}
 	if groups, err := s.nodegroupsOf(ctx, c); err != nil {
 		return err

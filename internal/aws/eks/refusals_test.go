@@ -416,7 +416,7 @@ func TestRefusals(t *testing.T) {
 		// Deletion.
 		{"delete no cluster", remove("nobody"), missing, "No cluster found for name: nobody."},
 		{"delete a protected cluster", remove("api"), invalid, "…deletion protection is enabled"},
-		{"delete during an update", remove("busy"), used, "…currently has update " + *busy.Update.Id + " in progress"},
+		{"delete during an update", remove("busy"), used, "Cannot delete because cluster busy currently has an update in progress"},
 		{"delete with a node group", remove("noded"), used, "Cluster has nodegroups attached"},
 		{"delete with a Fargate profile", remove("fargated"), used, "Cluster has fargate profiles attached"},
 
@@ -512,6 +512,24 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: changed something:\n%s", c.name, d)
 		}
 	}
+}
+
+// The first cluster of an account needs the permission to make EKS's service-linked role; the next does not.
+func TestServiceLinkedRoleDenied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.deny = func(t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
+	_, err := w.client.CreateCluster(t.Context(), request("c"))
+	want := failure{"InvalidRequestException", 400, "Failed to create service linked role: AWSServiceRoleForAmazonEKS due to missing permissions for 'iam:CreateServiceLinkedRole'"}
+	if got := failureOf(t, err); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if n := len(w.contents()); n != 0 || len(w.linked) != 0 {
+		t.Errorf("%d rows, service-linked roles %v", n, w.linked)
+	}
+	role := record.Role{Account: account, Path: "/aws-service-role/eks.amazonaws.com/", Name: "AWSServiceRoleForAmazonEKS", LinkedService: "eks.amazonaws.com"}
+	put(w, record.Roles(w.store), record.RoleKey(account, role.Name), role)
+	w.create("c")
 }
 
 // Whoever may create clusters but not pass the role makes none, nor a service-linked role.
