@@ -1,0 +1,125 @@
+package ec2_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+)
+
+const arn = "arn:aws:ec2:eu-west-1:111122223333:"
+
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.ctx()
+	vpc := w.vpc("10.0.0.0/16")
+	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc}, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}))
+	must[*ec2.CreateSubnetOutput](t)(w.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.0.0.0/24"), TagSpecifications: []types.TagSpecification{
+		{ResourceType: types.ResourceTypeSubnet, Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
+	}}))
+	find := func(action, resource string) wire.Target {
+		t.Helper()
+		all := w.targets(action)
+		i := slices.IndexFunc(all, func(t wire.Target) bool { return t.Resource == resource })
+		if i < 0 {
+			t.Fatalf("nobody was asked about %s on %s, but about %+v", action, resource, all)
+		}
+		return all[i]
+	}
+	has := func(target wire.Target, key string, want ...string) {
+		t.Helper()
+		if got := target.Conditions[key]; !slices.Equal(got, want) {
+			t.Errorf("%s on %s: %s is %q, want %q", target.Action, target.Resource, key, got, want)
+		}
+	}
+	inVPC := find("ec2:CreateSubnet", arn+"vpc/"+vpc)
+	has(inVPC, "aws:ResourceTag/team", "a")
+	has(inVPC, "ec2:Vpc", arn+"vpc/"+vpc)
+	fresh := find("ec2:CreateSubnet", arn+"subnet/*")
+	has(fresh, "aws:RequestTag/Name", "x")
+	has(fresh, "aws:TagKeys", "Name")
+	has(fresh, "ec2:Vpc", arn+"vpc/"+vpc)
+	has(fresh, "ec2:Region", "eu-west-1")
+	tagging := find("ec2:CreateTags", arn+"subnet/*")
+	has(tagging, "ec2:CreateAction", "CreateSubnet")
+	has(tagging, "aws:RequestTag/Name", "x")
+	has(find("ec2:CreateTags", arn+"vpc/"+vpc), "aws:RequestTag/team", "a")
+
+	must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{}))
+	find("ec2:DescribeVpcs", "*")
+	igw := w.internet(vpc)
+	find("ec2:AttachInternetGateway", arn+"internet-gateway/"+igw)
+	find("ec2:AttachInternetGateway", arn+"vpc/"+vpc)
+}
+
+func TestDeniedRequestChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vpc := w.vpc("10.0.0.0/16")
+	before := w.dump()
+	w.deny = func(t wire.Target) bool { return t.Action == "ec2:CreateTags" }
+	_, err := w.CreateSubnet(w.ctx(), &ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.0.0.0/24"), TagSpecifications: []types.TagSpecification{
+		{ResourceType: types.ResourceTypeSubnet, Tags: []types.Tag{{Key: aws.String("Name"), Value: aws.String("x")}}},
+	}})
+	wantCode(t, err, "UnauthorizedOperation")
+	if w.dump() != before {
+		t.Error("a denied request changed the store")
+	}
+}
+
+func TestTags(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.ctx()
+	vpc := w.vpc("10.0.0.0/16")
+	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
+	of := func(id string) map[string]string {
+		all := map[string]string{}
+		for _, d := range must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(ctx, &ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id)}})).Tags {
+			all[*d.Key] = *d.Value
+		}
+		return all
+	}
+	key := func(k string, v *string) types.Tag { return types.Tag{Key: &k, Value: v} }
+	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc, subnet}, Tags: []types.Tag{key("a", aws.String("1")), key("b", aws.String("2")), key("c", aws.String(""))}}))
+	must[*ec2.CreateTagsOutput](t)(w.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{vpc}, Tags: []types.Tag{key("a", aws.String("3"))}}))
+	if got := of(vpc); len(got) != 3 || got["a"] != "3" {
+		t.Errorf("tags %v", got)
+	}
+	must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc, subnet}, Tags: []types.Tag{key("a", aws.String("1")), key("b", nil)}}))
+	if v, s := of(vpc), of(subnet); len(v) != 2 || len(s) != 1 {
+		t.Errorf("tags left: %v and %v; only the value 1 of a was to go", v, s)
+	}
+	must[*ec2.DeleteTagsOutput](t)(w.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{vpc}}))
+	if got := of(vpc); len(got) != 0 {
+		t.Errorf("tags left: %v", got)
+	}
+	must[*ec2.DeleteSubnetOutput](t)(w.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: &subnet}))
+	if got := of(subnet); len(got) != 0 {
+		t.Errorf("a deleted subnet has tags: %v", got)
+	}
+}
+
+func TestRegionsAndZones(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.ctx()
+	open := must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx, &ec2.DescribeRegionsInput{})).Regions
+	all := must[*ec2.DescribeRegionsOutput](t)(w.DescribeRegions(ctx, &ec2.DescribeRegionsInput{AllRegions: aws.Bool(true)})).Regions
+	if len(open) != 17 || len(all) != 34 {
+		t.Errorf("%d regions open to all of %d, want 17 of 34", len(open), len(all))
+	}
+	for region, want := range map[string]string{"us-east-1": "use1-az1", "eu-west-1": "euw1-az1", "ap-northeast-1": "apne1-az4", "ap-southeast-2": "apse2-az1", "mx-central-1": "mxc1-az1"} {
+		zones := must[*ec2.DescribeAvailabilityZonesOutput](t)(w.client(w.url, region).DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{})).AvailabilityZones
+		if len(zones) < 3 || *zones[0].ZoneName != region+"a" || *zones[0].ZoneId != want || zones[0].State != types.AvailabilityZoneStateAvailable {
+			t.Errorf("zones of %s: %+v", region, zones)
+		}
+	}
+	_, err := w.client(w.url, "mars-1").DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})
+	wantCode(t, err, "InvalidParameterValue")
+}
