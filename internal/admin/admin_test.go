@@ -1,0 +1,161 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type daemon struct {
+	status  Status
+	stopped chan struct{}
+	backup  func(io.Writer) error
+}
+
+func (d daemon) Status(context.Context) (Status, error)      { return d.status, nil }
+func (d daemon) Backup(_ context.Context, w io.Writer) error { return d.backup(w) }
+func (d daemon) Stop()                                       { close(d.stopped) }
+func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
+	if a == "taken" {
+		return Account{}, &Refused{"account taken exists already"}
+	}
+	return Account{Account: a, AccessKeyID: "AKIA"}, nil
+}
+
+// serve runs d behind a socket whose path is longer than a socket address may be.
+func serve(t *testing.T, d daemon) *Client {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "coracle.sock")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, socket, d, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket is left: %v", err)
+		}
+	})
+	c := NewClient(socket)
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		err := c.Ping(ctx)
+		if err == nil {
+			return c
+		}
+		if !errors.Is(err, ErrNotRunning) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCommandsTravel(t *testing.T) {
+	t.Parallel()
+	d := daemon{
+		status:  Status{PID: 7, Clusters: []Cluster{{Name: "a"}}, Started: time.Unix(1, 0).UTC()},
+		stopped: make(chan struct{}),
+		backup:  func(w io.Writer) error { _, err := io.WriteString(w, "archive"); return err },
+	}
+	c := serve(t, d)
+	ctx := t.Context()
+	if got, err := c.Status(ctx); err != nil || !cmp.Equal(got, d.status) {
+		t.Errorf("status %+v, %v", got, err)
+	}
+	if got, err := c.CreateAccount(ctx, "new"); err != nil || got.AccessKeyID != "AKIA" {
+		t.Errorf("account %+v, %v", got, err)
+	}
+	var refused *Refused
+	if _, err := c.CreateAccount(ctx, "taken"); !errors.As(err, &refused) || err.Error() != "account taken exists already" {
+		t.Errorf("an account that exists: %v", err)
+	}
+	var b bytes.Buffer
+	if err := c.Backup(ctx, &b); err != nil || b.String() != "archive" {
+		t.Errorf("backup %q, %v", &b, err)
+	}
+	if err := c.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	<-d.stopped
+}
+
+func TestABackupThatBreaksOffIsNoticed(t *testing.T) {
+	t.Parallel()
+	started := true
+	c := serve(t, daemon{backup: func(w io.Writer) error {
+		if started {
+			w.Write(bytes.Repeat([]byte("x"), 1<<20))
+		}
+		return errors.New("no space left on device")
+	}})
+	if err := c.Backup(t.Context(), io.Discard); err == nil {
+		t.Error("half a backup was taken for whole")
+	}
+	started = false
+	if err := c.Backup(t.Context(), io.Discard); err == nil || err.Error() != "no space left on device" {
+		t.Errorf("a backup that fails at once: %v", err)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	if err := NewClient(filepath.Join(t.TempDir(), "coracle.sock")).Ping(t.Context()); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("no socket: %v", err)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := Status{
+		Version: "v1", PID: 7, Started: now.Add(-90 * time.Minute), DataDir: "/data", Endpoint: "http://127.0.0.1:4566",
+		Webhooks: "https://127.0.0.1:20001", Region: "us-east-1", Accounts: []string{"111122223333"}, Machines: "namespace",
+		Memory: 600 << 20, DaemonMemory: 50 << 20,
+		Etcd: Etcd{Embedded: true, Separated: true, Endpoints: []string{"https://127.0.0.1:20002"}, InUse: 2 << 20, File: 4 << 20,
+			Process: &Component{Name: "etcd", PID: 8, Started: now.Add(-49 * time.Hour), Memory: 40 << 20}},
+		Disk: Disk{Used: 1 << 30, Free: 10 << 30, Total: 20 << 30},
+		Clusters: []Cluster{{
+			Account: "111122223333", Region: "eu-west-1", Name: "blue", ID: "ABC", Status: "ACTIVE", Version: "1.35",
+			Endpoint: "https://127.0.0.1:20003", Memory: 280 << 20,
+			Components: []Component{
+				{Name: "kube-apiserver", PID: 9, Started: now.Add(-65 * time.Second), Memory: 200 << 20},
+				{Name: "kube-scheduler", Deaths: 3, LastExit: "exit status 1"},
+			},
+			Issues: []string{"ClusterUnreachable: no answer"},
+		}},
+	}
+	const want = `daemon    running                  pid 7, up 1h30m, version v1
+endpoint  http://127.0.0.1:4566    region us-east-1, accounts 111122223333
+webhooks  https://127.0.0.1:20001  for API servers
+etcd      https://127.0.0.1:20002  2.0 MiB of data in a file of 4.0 MiB, pid 8, up 2d1h, 40 MiB
+memory    600 MiB                  of which the daemon 50 MiB
+disk      1.0 GiB                  in /data; 10 GiB of 20 GiB free
+machines  namespace                recorded; nodes are not there yet
+
+cluster  blue  ACTIVE  1.35  280 MiB  https://127.0.0.1:20003
+         in eu-west-1 of 111122223333, id ABC
+         kube-apiserver  pid 9, up 1m5s, 200 MiB
+         kube-scheduler  not running, died 3 times in a row, last: exit status 1
+         ! ClusterUnreachable: no answer
+`
+	var b strings.Builder
+	if err := s.Print(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}

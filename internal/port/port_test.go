@@ -1,0 +1,33 @@
+package port
+
+import (
+	"fmt"
+	"net"
+	"testing"
+)
+
+func TestFree(t *testing.T) {
+	t.Parallel()
+	var taken []int
+	for range 20 {
+		p, err := Free(taken...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p < first || p > last {
+			t.Errorf("port %d is not between %d and %d", p, first, last)
+		}
+		for _, other := range taken {
+			if p == other {
+				t.Errorf("port %d was taken", p)
+			}
+		}
+		taken = append(taken, p)
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", taken[0]))
+	if err != nil {
+		t.Errorf("a free port cannot be listened on: %v", err)
+	} else {
+		l.Close()
+	}
+}
