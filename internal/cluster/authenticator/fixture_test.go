@@ -66,7 +66,13 @@ func newFixture(t *testing.T, mode ekstypes.AuthenticationMode) *fixture {
 // newFixtureFor is a fixture whose cluster has that API server.
 func newFixtureFor(t *testing.T, mode ekstypes.AuthenticationMode, apiServer *rest.Config) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: storetest.New(t), sts: &fakeSTS{callers: map[string]caller{}}, dir: t.TempDir()}
+	return newFixtureOver(t, storetest.New(t), mode, apiServer, func(*Options) {})
+}
+
+// newFixtureOver is a fixture over a store with rows in it, and with other options.
+func newFixtureOver(t *testing.T, s *store.Store, mode ekstypes.AuthenticationMode, apiServer *rest.Config, change func(*Options)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, store: s, sts: &fakeSTS{callers: map[string]caller{}}, dir: t.TempDir()}
 	f.put(f.store.Txn(t.Context(),
 		record.Clusters(f.store).CreateOp(record.ClusterKey(account, region, name), record.Cluster{
 			Account: account, Region: region, Name: name, ID: clusterID, AuthenticationMode: mode,
@@ -76,7 +82,7 @@ func newFixtureFor(t *testing.T, mode ekstypes.AuthenticationMode, apiServer *re
 			ClusterID: clusterID, Endpoint: apiServer.Host,
 		}),
 	))
-	f.auth = New(Options{
+	options := Options{
 		Store:      f.store,
 		STS:        f.sts,
 		Own:        OwnHosts("127.0.0.1:4566"),
@@ -84,7 +90,9 @@ func newFixtureFor(t *testing.T, mode ekstypes.AuthenticationMode, apiServer *re
 		Instances:  func(record.Cluster) Instances { return fakeInstances{} },
 		Dir:        func(id string) string { return filepath.Join(f.dir, id) },
 		Now:        func() time.Time { return testNow },
-	})
+	}
+	change(&options)
+	f.auth = New(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
