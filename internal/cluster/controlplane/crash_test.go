@@ -111,123 +111,155 @@ func (m *mortal) through(t *testing.T, point, what string, done func() bool) {
 	}
 }
 
-func TestADaemonKilledAnywhereConverges(t *testing.T) {
+// Where the daemon dies in each part of a cluster's life.
+var (
+	dieCreating = []string{
+		"process/before-fork", "process/after-fork",
+		crashSeen.Name(), crashBeforeKeys.Name(), crashKeys.Name(), crashEtcdRole.Name(), crashSecurityGroup.Name(), crashInterface.Name(),
+		crashPrepared.Name(), crashAPIServerStarted.Name(), crashAPIServerReady.Name(), crashBootstrapped.Name(), crashBeforeReady.Name(), crashReady.Name(),
+	}
+	dieUpgrading = []string{
+		crashHandoverStarted.Name(), crashHandoverReady.Name(), crashHandoverDone.Name(),
+		crashUpgraded.Name(), crashUpgradeRecorded.Name(), crashBeforeUpdateEnd.Name(),
+	}
+	dieFailing  = []string{crashUpgradeFailing.Name()}
+	dieDeleting = []string{
+		"process/stopping", crashStopped.Name(), crashExpelled.Name(), crashInterfaceDeleted.Name(), crashDetached.Name(), crashDirectory.Name(), crashDeleted.Name(),
+	}
+)
+
+func TestEveryCrashPointIsVisited(t *testing.T) {
+	t.Parallel()
+	visited := slices.Concat(dieCreating, dieUpgrading, dieFailing, dieDeleting)
+	for _, point := range crash.Points() {
+		if !slices.Contains(visited, point) {
+			t.Errorf("nobody dies at %s", point)
+		}
+	}
+}
+
+func (m *mortal) ready(c record.Cluster) func() bool { return func() bool { return m.plane(c).Ready } }
+
+func (m *mortal) gone(c record.Cluster) func() bool {
+	return func() bool {
+		_, err := record.Clusters(m.store).Get(m.Context(), c.Key())
+		return err != nil
+	}
+}
+
+func (m *mortal) ended(c record.Cluster, id string) func() bool {
+	return func() bool { return m.updated(c, id).Status != ekstypes.UpdateStatusInProgress }
+}
+
+// settle runs a daemon that does not die until done.
+func (m *mortal) settle(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	m.run(t, "")
+	defer m.kill()
+	m.until(what, 2*time.Minute, done)
+}
+
+func (m *mortal) markDeleting(t *testing.T, c record.Cluster) {
+	t.Helper()
+	if _, err := record.Clusters(m.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// complete checks that one process of each component runs, of the version, and that nothing was
+// made twice.
+func (m *mortal) complete(t *testing.T, c record.Cluster, minor string) {
+	t.Helper()
+	m.run(t, "")
+	defer m.kill()
+	m.until("one process of each component", 30*time.Second, func() bool {
+		found, err := process.Find(m.owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var components []string
+		for _, f := range found {
+			exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", f.PID))
+			if strings.HasPrefix(f.Name, c.ID) && strings.Contains(exe, "v"+minor) {
+				components = append(components, componentOf(f.Name))
+			} else if strings.HasPrefix(f.Name, c.ID) {
+				components = append(components, "stray "+f.Name)
+			}
+		}
+		slices.Sort(components)
+		return slices.Equal(components, []string{kubeAPIServer, kubeControllerManager, kubeScheduler})
+	})
+	if g, i := m.ec2.state().Groups, m.ec2.state().Interfaces; len(g) != 1 || len(i) != 2 {
+		t.Errorf("%d security groups, %d interfaces", len(g), len(i))
+	}
+}
+
+func TestADaemonKilledWhileItCreates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	needBundle(t, "1.35")
+	m := newMortal(t)
+	for _, point := range dieCreating {
+		t.Run(point, func(t *testing.T) {
+			c := m.create(newCluster("c-"+strings.ReplaceAll(point, "/", "-"), "1.35"))
+			m.through(t, point, "the cluster to be ready", m.ready(c))
+			m.complete(t, c, "1.35")
+			m.markDeleting(t, c)
+			m.settle(t, "the row to go", m.gone(c))
+		})
+	}
+}
+
+func TestADaemonKilledWhileItUpgrades(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}
 	needBundle(t, "1.35", "1.36")
 	m := newMortal(t)
-	ready := func(c record.Cluster) func() bool { return func() bool { return m.plane(c).Ready } }
-	gone := func(c record.Cluster) func() bool {
-		return func() bool { _, err := record.Clusters(m.store).Get(t.Context(), c.Key()); return err != nil }
-	}
-	finished := func(c record.Cluster, id string) func() bool {
-		return func() bool { return m.updated(c, id).Status != ekstypes.UpdateStatusInProgress }
-	}
-	markDeleting := func(t *testing.T, c record.Cluster) {
-		t.Helper()
-		if _, err := record.Clusters(m.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	settle := func(t *testing.T, what string, done func() bool) {
-		t.Helper()
-		m.run(t, "")
-		m.until(what, 2*time.Minute, done)
-		m.kill()
-	}
-	// exactly one process of each component runs, of the version
-	complete := func(t *testing.T, c record.Cluster, minor string) {
-		t.Helper()
-		m.until("one process of each component", 20*time.Second, func() bool {
-			found, err := process.Find(m.owner)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var components []string
-			for _, f := range found {
-				exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", f.PID))
-				if strings.HasPrefix(f.Name, c.ID) && strings.Contains(exe, "v"+minor) {
-					components = append(components, componentOf(f.Name))
-				} else if strings.HasPrefix(f.Name, c.ID) {
-					components = append(components, "stray "+f.Name)
-				}
-			}
-			slices.Sort(components)
-			return slices.Equal(components, []string{kubeAPIServer, kubeControllerManager, kubeScheduler})
-		})
-		if g, i := m.ec2.state().Groups, m.ec2.state().Interfaces; len(g) != 1 || len(i) != 2 {
-			t.Errorf("%d security groups, %d interfaces", len(g), len(i))
-		}
-	}
-
-	visited := map[string]bool{}
-	var c record.Cluster
-	for _, point := range []string{
-		"process/before-fork", "process/after-fork",
-		crashSeen.Name(), crashBeforeKeys.Name(), crashKeys.Name(), crashEtcdRole.Name(), crashSecurityGroup.Name(), crashInterface.Name(),
-		crashPrepared.Name(), crashAPIServerStarted.Name(), crashAPIServerReady.Name(), crashBootstrapped.Name(), crashBeforeReady.Name(), crashReady.Name(),
-	} {
-		visited[point] = true
-		t.Run("create/"+point, func(t *testing.T) {
-			c = m.create(newCluster("c-"+strings.ReplaceAll(point, "/", "-"), "1.35"))
-			m.through(t, point, "the cluster to be ready", ready(c))
-			complete(t, c, "1.35")
-		})
-		if point == crashReady.Name() {
-			break // the last one stays
-		}
-		markDeleting(t, c)
-		settle(t, "the row to go", gone(c))
-	}
-
-	from, to := "1.35", "1.36"
-	for _, point := range []string{
-		crashHandoverStarted.Name(), crashHandoverReady.Name(), crashHandoverDone.Name(),
-		crashUpgraded.Name(), crashUpgradeRecorded.Name(), crashBeforeUpdateEnd.Name(),
-	} {
-		visited[point] = true
-		t.Run("upgrade/"+point, func(t *testing.T) {
+	c := m.create(newCluster("rising", "1.35"))
+	m.settle(t, "the cluster to be ready", m.ready(c))
+	from, to := "1.35", "1.36" // and back again: the controller does not mind the direction
+	for _, point := range dieUpgrading {
+		t.Run(point, func(t *testing.T) {
 			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
-			m.through(t, point, "the update to end", finished(c, id))
+			m.through(t, point, "the update to end", m.ended(c, id))
 			if u := m.updated(c, id); u.Status != ekstypes.UpdateStatusSuccessful {
 				t.Errorf("update %+v", u)
 			}
-			complete(t, c, to)
+			m.complete(t, c, to)
 		})
 		from, to = to, from
 	}
-	visited[crashUpgradeFailing.Name()] = true
-	t.Run("upgrade/"+crashUpgradeFailing.Name(), func(t *testing.T) {
-		if from == "1.36" {
-			t.Fatal("the cluster is of the version that is to be broken")
-		}
-		m.environ = append(m.environ, "CORACLE_TEST_BROKEN=1")
-		id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
-		m.through(t, crashUpgradeFailing.Name(), "the update to end", finished(c, id))
-		if u := m.updated(c, id); u.Status != ekstypes.UpdateStatusFailed {
-			t.Errorf("update %+v", u)
-		}
-		complete(t, c, from)
-	})
+	for _, point := range dieFailing {
+		t.Run(point, func(t *testing.T) {
+			if from == "1.36" {
+				t.Fatal("the cluster is of the version that is to be broken")
+			}
+			m.environ = append(m.environ, "CORACLE_TEST_BROKEN=1")
+			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
+			m.through(t, point, "the update to end", m.ended(c, id))
+			if u := m.updated(c, id); u.Status != ekstypes.UpdateStatusFailed {
+				t.Errorf("update %+v", u)
+			}
+			m.complete(t, c, from)
+		})
+	}
+}
 
-	for _, point := range []string{
-		"process/stopping", crashStopped.Name(), crashExpelled.Name(), crashInterfaceDeleted.Name(), crashDetached.Name(), crashDirectory.Name(), crashDeleted.Name(),
-	} {
-		visited[point] = true
-		t.Run("delete/"+point, func(t *testing.T) {
-			markDeleting(t, c)
-			m.through(t, point, "the row to go", gone(c))
+func TestADaemonKilledWhileItDeletes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	needBundle(t, "1.35")
+	m := newMortal(t)
+	for _, point := range dieDeleting {
+		t.Run(point, func(t *testing.T) {
+			c := m.create(newCluster("d-"+strings.ReplaceAll(point, "/", "-"), "1.35"))
+			m.settle(t, "the cluster to be ready", m.ready(c))
+			m.markDeleting(t, c)
+			m.through(t, point, "the row to go", m.gone(c))
 			assertNothingLeft(t, m.daemon, c)
 		})
-		if point != crashDeleted.Name() {
-			c = m.create(newCluster("d-"+strings.ReplaceAll(point, "/", "-"), "1.35"))
-			settle(t, "the cluster to be ready", ready(c))
-		}
-	}
-	for _, point := range crash.Points() {
-		if !visited[point] {
-			t.Errorf("nobody died at %s", point)
-		}
 	}
 }

@@ -64,34 +64,31 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, spec process.Spe
 const settled = time.Minute
 
 func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, others []process.Status, timeout time.Duration) error {
-	before := c.running(p)
-	starts := len(before) == 1 && before[0].Name != spec.Name // the usual case: not a continuation
-	if starts {
-		if err := filterConnections(before, p.port, 0, 1); err != nil {
-			c.log.Info("connections will be spread over the old and the new API server", "cluster", p.cluster.Name, "because", err)
-			starts = false
-		}
+	// The one that has run for longest is the one that serves: the old one, or the wanted one
+	// itself when the other is a new version that did not work.
+	if serving := c.running(p); len(serving) > 0 {
+		c.direct(p, serving[0].Name, spec.Name)
 	}
 	if _, err := c.o.Host.Ensure(ctx, spec); err != nil {
 		return err
 	}
 	crashHandoverStarted.Here()
-	guarding, unguard := context.WithCancel(ctx)
-	var guard sync.WaitGroup
-	if starts {
-		guard.Go(func() { c.letConnectToItself(guarding, p, spec.Name, before) })
+	helping, enough := context.WithCancel(ctx)
+	var help sync.WaitGroup
+	if serving := c.running(p); len(serving) == 2 && serving[0].Name != spec.Name {
+		help.Go(func() { c.letConnectToItself(helping, p, spec.Name, serving[0].Name) })
 	}
 	config, _, err := c.bootstrapClient(p)
 	if err == nil {
 		err = c.await(ctx, spec.Name, timeout, func(ctx context.Context) error { return c.probe(ctx, config, p, spec.Name) })
 	}
-	unguard()
-	guard.Wait()
+	enough()
+	help.Wait()
 	if err != nil {
 		return err
 	}
 	crashHandoverReady.Here()
-	c.steer(p, spec.Name)
+	c.direct(p, spec.Name, spec.Name)
 	for _, old := range others {
 		c.log.Info("the new API server is ready; stopping the old one", "cluster", p.cluster.Name, "new", spec.Name, "old", old.Name)
 		if err := c.o.Host.Stop(ctx, old.Name); err != nil {
@@ -103,16 +100,12 @@ func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, o
 	return nil
 }
 
-// letConnectToItself helps the starting API server of that name to its own connections, until
-// ctx ends.
-func (c *Controller) letConnectToItself(ctx context.Context, p plane, name string, old []process.Status) {
+// letConnectToItself helps the starting API server to its own connections, until ctx ends.
+func (c *Controller) letConnectToItself(ctx context.Context, p plane, starting, serving string) {
 	const settle = 10 * time.Millisecond // for the next attempt, and for others of its clients
-	failed := func(err error) {
-		c.log.Info("the new API server may take long to get ready", "cluster", p.cluster.Name, "because", err)
-	}
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
-	var since time.Time // new connections go to the new one; zero when they do not
+	var since time.Time // new connections go to the starting one; zero when they do not
 	for {
 		select {
 		case <-ticker.C:
@@ -121,29 +114,22 @@ func (c *Controller) letConnectToItself(ctx context.Context, p plane, name strin
 		}
 		sockets, err := tcpSockets()
 		if err != nil {
-			failed(err)
+			c.log.Warn("the new API server may take long to get ready", "cluster", p.cluster.Name, "error", err)
 			return
 		}
-		pid := c.pid(name)
-		astray := misdirected(sockets, socketsOf(pid), socketsOf(old[0].PID), p.port)
+		pid := c.pid(starting)
+		astray := misdirected(sockets, socketsOf(pid), socketsOf(c.pid(serving)), p.port)
 		switch {
 		case len(astray) > 0:
-			if err := filterConnections(old, p.port, 1, 1); err != nil {
-				failed(err)
-				return
-			}
+			c.direct(p, starting, starting)
 			since = time.Now()
 			for _, fd := range astray {
-				if err := cut(pid, fd); err != nil && !errors.Is(err, unix.EBADF) && !errors.Is(err, unix.ENOTSOCK) { // closed meanwhile
-					failed(err)
+				if err := cut(pid, fd); err != nil && !errors.Is(err, unix.EBADF) && !errors.Is(err, unix.ENOTSOCK) && !errors.Is(err, unix.ESRCH) { // closed meanwhile
+					c.log.Warn("the new API server may take long to get ready", "cluster", p.cluster.Name, "error", err)
 				}
 			}
-			c.log.Debug("let the new API server connect to itself", "cluster", p.cluster.Name, "connections", len(astray))
 		case !since.IsZero() && time.Since(since) > settle:
-			if err := filterConnections(old, p.port, 0, 1); err != nil {
-				failed(err)
-				return
-			}
+			c.direct(p, serving, starting)
 			since = time.Time{}
 		}
 	}
@@ -158,12 +144,19 @@ func (c *Controller) pid(name string) int {
 	return 0
 }
 
-// steer sends all new connections to the API server of that name.
-func (c *Controller) steer(p plane, name string) {
-	all := c.running(p)
-	index := slices.IndexFunc(all, func(s process.Status) bool { return s.Name == name })
-	if err := filterConnections(all, p.port, index, index); err != nil {
-		c.log.Info("the old API server may be sent connections until it is gone", "cluster", p.cluster.Name, "because", err)
+// direct sends every new connection to the API server everyone, and those from our probe's
+// address to the API server probe, which may be about to start.
+func (c *Controller) direct(p plane, everyone, probe string) {
+	servers := c.running(p)
+	// The kernel numbers the sockets in the order in which they began to listen.
+	number := func(name string) int {
+		if i := slices.IndexFunc(servers, func(s process.Status) bool { return s.Name == name }); i >= 0 {
+			return i
+		}
+		return len(servers)
+	}
+	if err := filterConnections(servers, p.port, number(everyone), number(probe)); err != nil {
+		c.log.Info("new connections are spread over the old and the new API server", "cluster", p.cluster.Name, "because", err)
 	}
 }
 
@@ -179,8 +172,7 @@ func (c *Controller) unsteer(p plane) {
 	}
 }
 
-// running are the cluster's API servers in the order in which they began to listen, which is
-// the order in which the kernel numbers their sockets.
+// running are the cluster's API servers, the one that has run for longest first.
 func (c *Controller) running(p plane) []process.Status {
 	all := slices.DeleteFunc(c.o.Host.List(apiServers(p.cluster.ID)), func(s process.Status) bool { return !s.Running })
 	slices.SortFunc(all, func(a, b process.Status) int { return a.Started.Compare(b.Started) })

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -195,6 +196,35 @@ func TestClusterLife(t *testing.T) {
 		}
 		if now := len(d.ec2.state().Calls); now != calls {
 			t.Errorf("EC2 was changed: %v", d.ec2.state().Calls[calls:])
+		}
+	})
+
+	t.Run("a certificate that is issued again is served without a restart", func(t *testing.T) {
+		before := d.processes.List(apiServers(c.ID))
+		file := filepath.Join(dir, "clusters", c.ID, "pki", "kube-apiserver.crt")
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		id := d.update(c, record.Update{Type: ekstypes.UpdateTypeConfigUpdate}, func(*record.Cluster) {})
+		d.until("the update", 10*time.Second, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewed, err := parseCertificate(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.until("the new certificate to be served", 90*time.Second, func() bool {
+			conn, err := tls.Dial("tcp", strings.TrimPrefix(host, "https://"), &tls.Config{InsecureSkipVerify: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			return conn.ConnectionState().PeerCertificates[0].SerialNumber.Cmp(renewed.SerialNumber) == 0
+		})
+		if after := d.processes.List(apiServers(c.ID)); len(after) != 1 || after[0].PID != before[0].PID {
+			t.Errorf("the API server was restarted: %+v", after)
 		}
 	})
 
