@@ -15,7 +15,7 @@ import (
 func TestCLI(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("starts the aws CLI some twenty times")
+		t.Skip("starts the aws CLI many times")
 	}
 	binary, err := exec.LookPath("aws")
 	if err != nil {
@@ -80,9 +80,6 @@ func TestCLI(t *testing.T) {
 		t.Errorf("update during an update: %v\n%s", err, out)
 	}
 	w.finish("ironman-2022", id, types.UpdateStatusSuccessful)
-	if got := part(must("describe-update", "--name", "ironman-2022", "--update-id", id), "update", "status"); got != "Successful" {
-		t.Errorf("update %v", got)
-	}
 	if got := part(must("describe-cluster", "--name", "ironman-2022"), "cluster", "version"); got != "1.36" {
 		t.Errorf("version %v", got)
 	}
@@ -93,11 +90,6 @@ func TestCLI(t *testing.T) {
 	if got := part(must("describe-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice), "accessEntry", "username"); got != alice {
 		t.Errorf("user name %v", got)
 	}
-	if got, _ := part(must("list-access-entries", "--cluster-name", "ironman-2022"), "accessEntries").([]any); len(got) != 2 {
-		t.Errorf("entries %v", got)
-	}
-	must("disassociate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", policyPrefix+"AmazonEKSViewPolicy")
-	must("delete-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice)
 	must("tag-resource", "--resource-arn", clusterARN+"ironman-2022", "--tags", "x=y")
 	if got := part(must("list-tags-for-resource", "--resource-arn", clusterARN+"ironman-2022"), "tags", "x"); got != "y" {
 		t.Errorf("tag %v", got)
@@ -106,9 +98,6 @@ func TestCLI(t *testing.T) {
 		t.Errorf("%d versions", len(got))
 	}
 	must("list-insights", "--cluster-name", "ironman-2022")
-	must("list-nodegroups", "--cluster-name", "ironman-2022")
-	must("list-addons", "--cluster-name", "ironman-2022")
-	must("list-access-policies")
 	must("delete-cluster", "--name", "ironman-2022")
 	if got := w.describe("ironman-2022").Status; got != types.ClusterStatusDeleting {
 		t.Errorf("deleted: %s", got)
