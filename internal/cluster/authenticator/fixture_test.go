@@ -45,7 +45,7 @@ const (
 
 // fixture is an authenticator behind its TLS listener, with one cluster in the store.
 type fixture struct {
-	t         *testing.T
+	t         testing.TB
 	store     *store.Store
 	auth      *Authenticator
 	sts       *fakeSTS
@@ -55,7 +55,7 @@ type fixture struct {
 	dir       string
 }
 
-func newFixture(t *testing.T, mode ekstypes.AuthenticationMode) *fixture {
+func newFixture(t testing.TB, mode ekstypes.AuthenticationMode) *fixture {
 	t.Helper()
 	kube := newFakeKube(t)
 	f := newFixtureFor(t, mode, &rest.Config{Host: kube.server.URL})
@@ -64,13 +64,13 @@ func newFixture(t *testing.T, mode ekstypes.AuthenticationMode) *fixture {
 }
 
 // newFixtureFor is a fixture whose cluster has that API server.
-func newFixtureFor(t *testing.T, mode ekstypes.AuthenticationMode, apiServer *rest.Config) *fixture {
+func newFixtureFor(t testing.TB, mode ekstypes.AuthenticationMode, apiServer *rest.Config) *fixture {
 	t.Helper()
 	return newFixtureOver(t, storetest.New(t), mode, apiServer, func(*Options) {})
 }
 
 // newFixtureOver is a fixture over a store with rows in it, and with other options.
-func newFixtureOver(t *testing.T, s *store.Store, mode ekstypes.AuthenticationMode, apiServer *rest.Config, change func(*Options)) *fixture {
+func newFixtureOver(t testing.TB, s *store.Store, mode ekstypes.AuthenticationMode, apiServer *rest.Config, change func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, store: s, sts: &fakeSTS{callers: map[string]caller{}}, dir: t.TempDir()}
 	f.put(f.store.Txn(t.Context(),
@@ -313,7 +313,7 @@ type fakeKube struct {
 	broken  []string // what a client asked that it should not
 }
 
-func newFakeKube(t *testing.T) *fakeKube {
+func newFakeKube(t testing.TB) *fakeKube {
 	k := &fakeKube{version: 1, changed: make(chan struct{})}
 	k.server = httptest.NewServer(k)
 	t.Cleanup(func() {
@@ -411,7 +411,7 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // eventually calls try until it returns an empty string.
-func eventually(t *testing.T, try func() string) {
+func eventually(t testing.TB, try func() string) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Second) // what the product promises
 	for {
