@@ -1,0 +1,189 @@
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+)
+
+// written is a backup of a data directory with some files and that snapshot.
+func written(t *testing.T, snapshot string) []byte {
+	t.Helper()
+	dir, err := datadir.At(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca", "etcd/settings.json": `{"port":1}`,
+		"etcd/data/member/wal": "not in it", "clusters/A/log": "not in it", "serve.log": "not in it",
+	} {
+		if err := os.MkdirAll(filepath.Dir(dir.Join(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir.Join(name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	m := Manifest{Version: "v1", Taken: time.Unix(1000, 0).UTC(), DataDir: "/data", Account: "111122223333", Region: "us-east-1"}
+	err = Write(t.Context(), &b, dir, m, func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, snapshot)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(dir.Join(".backup-*")); err != nil || len(left) > 0 {
+		t.Errorf("the backup left %v, %v", left, err)
+	}
+	return b.Bytes()
+}
+
+func TestABackupHoldsWhatEtcdDoesNot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	m, err := extract(bytes.NewReader(written(t, "snapshot")), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Account != "111122223333" || m.Format != format || !m.Taken.Equal(time.Unix(1000, 0)) {
+		t.Errorf("the manifest is %+v", m)
+	}
+	got := map[string]string{}
+	err = filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(dir, name)
+		got[rel] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca", "etcd/settings.json": `{"port":1}`,
+		"etcd.snapshot": "snapshot",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
+	t.Parallel()
+	whole := written(t, strings.Repeat("snapshot", 1000))
+	// edited is the backup with its members changed.
+	edited := func(change func(name string, content []byte) (string, []byte)) []byte {
+		z, err := gzip.NewReader(bytes.NewReader(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		out := gzip.NewWriter(&b)
+		to := tar.NewWriter(out)
+		for from := tar.NewReader(z); ; {
+			h, err := from.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := io.ReadAll(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.Name, content = change(h.Name, content); h.Name == "" {
+				continue
+			}
+			h.Size = int64(len(content))
+			if err := errors.Join(to.WriteHeader(h), func() error { _, err := to.Write(content); return err }()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(to.Close(), out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)/2] ^= 0x40
+	for name, archive := range map[string][]byte{
+		"nothing":       nil,
+		"text":          []byte("hello"),
+		"cut short":     whole[:len(whole)*2/3],
+		"a bit flipped": flipped,
+		"a member changed": edited(func(name string, content []byte) (string, []byte) {
+			if name == "files/pki/ca.key" {
+				content = []byte("another")
+			}
+			return name, content
+		}),
+		"a member gone": edited(func(name string, content []byte) (string, []byte) {
+			if name == "files/pki/ca.key" {
+				name = ""
+			}
+			return name, content
+		}),
+		"no checksums": edited(func(name string, content []byte) (string, []byte) {
+			if name == sumsName {
+				name = ""
+			}
+			return name, content
+		}),
+		"a way out of the directory": edited(func(name string, content []byte) (string, []byte) {
+			return strings.Replace(name, "files/pki/ca.key", "files/../../etc/passwd", 1), content
+		}),
+	} {
+		dir, err := datadir.At(filepath.Join(t.TempDir(), "data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Restore(bytes.NewReader(archive), dir); err == nil || !strings.Contains(err.Error(), "not a whole backup") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if entries, err := os.ReadDir(filepath.Dir(string(dir))); err != nil || len(entries) > 0 {
+			t.Errorf("%s: %v is left, %v", name, entries, err)
+		}
+	}
+	future := edited(func(name string, content []byte) (string, []byte) {
+		return name, bytes.Replace(content, []byte(`"format": 1`), []byte(`"format": 2`), 1)
+	})
+	if _, err := Restore(bytes.NewReader(future), datadir.Dir(filepath.Join(t.TempDir(), "data"))); err == nil || !strings.Contains(err.Error(), "has format 2") {
+		t.Errorf("a backup of a later format: %v", err)
+	}
+}
+
+func TestASnapshotThatFailsIsNoBackup(t *testing.T) {
+	t.Parallel()
+	dir := datadir.Dir(t.TempDir())
+	err := Write(t.Context(), io.Discard, dir, Manifest{}, func(context.Context, io.Writer) error { return errors.New("etcd is gone") })
+	if err == nil || err.Error() != "etcd is gone" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestADirectoryInUseIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	dir := datadir.Dir(t.TempDir())
+	if err := os.WriteFile(dir.Join("thing"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(bytes.NewReader(written(t, "s")), dir); !errors.Is(err, ErrOccupied) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"testing"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+)
+
+func TestWhatIsChosenHolds(t *testing.T) {
+	t.Parallel()
+	dir := datadir.Dir(t.TempDir())
+	choose := func(c Config) datadir.Settings {
+		t.Helper()
+		c.Dir = dir
+		s, err := c.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dir.WriteSettings(s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := choose(Config{})
+	if first.Listen != DefaultListen || first.Region != DefaultRegion || first.Account != DefaultAccount || first.Machines != DefaultMachines || first.WebhookPort == 0 {
+		t.Errorf("the first choice is %+v", first)
+	}
+	second := choose(Config{Listen: "127.0.0.1:1", Region: "eu-west-1", Machines: "simulated"})
+	if second.WebhookPort != first.WebhookPort {
+		t.Error("the port that API servers know has changed")
+	}
+	if third := choose(Config{}); third != second {
+		t.Errorf("a start without flags changed %+v to %+v", second, third)
+	}
+}
+
+func TestEndpointURL(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"127.0.0.1:4566": "http://127.0.0.1:4566",
+		"0.0.0.0:80":     "http://127.0.0.1:80",
+		":4566":          "http://127.0.0.1:4566",
+		"[::]:4566":      "http://127.0.0.1:4566",
+		"10.0.0.7:4566":  "http://10.0.0.7:4566",
+		"[::1]:4566":     "http://[::1]:4566",
+		"host:4566":      "http://host:4566",
+	} {
+		if got := EndpointURL(listen); got != want {
+			t.Errorf("%s is reached at %s, want %s", listen, got, want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{"a/b+c=": "a/b+c=", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
+		if got := quote(word); got != want {
+			t.Errorf("%q is quoted as %s, want %s", word, got, want)
+		}
+	}
+}
