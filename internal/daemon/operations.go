@@ -10,15 +10,21 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// PrintOperations writes which operations of AWS are served, as a page of the documentation.
-func PrintOperations(w io.Writer) error {
+// Operations are all operations that the SDK knows of the services that wire knows, and which of
+// them a daemon serves.
+func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
 	register(mux, nil, nil)
+	return mux.Operations()
+}
+
+// PrintOperations writes which operations of AWS are served, as a page of the documentation.
+func PrintOperations(w io.Writer) error {
 	type service struct {
 		served, unserved []string
 	}
 	services := map[*wire.Service]*service{}
-	for _, op := range mux.Operations() {
+	for _, op := range Operations() {
 		s := services[op.Service]
 		if s == nil {
 			s = &service{}
