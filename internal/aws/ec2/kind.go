@@ -107,13 +107,20 @@ func (k kind[R, V]) any(in scope, fits func(R) bool) (bool, error) {
 // anyKind is a kind when its types do not matter.
 type anyKind interface {
 	names() naming
-	// hold adds to c that the resource is still there.
+	// exists is AWS's error about an id that does not exist.
+	exists(in scope, id string) error
+	// present adds to c that the resource is still there.
 	present(c *change, id string) error
 	// vpcOf is the VPC of the resource; empty when it has none or does not exist.
 	vpcOf(in scope, id string) string
 }
 
 func (k kind[R, V]) names() naming { return k.naming }
+
+func (k kind[R, V]) exists(in scope, id string) error {
+	_, err := k.get(in, id)
+	return err
+}
 
 func (k kind[R, V]) present(c *change, id string) error { return k.require(c, id) }
 

@@ -1,6 +1,7 @@
 package ec2_test
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +46,10 @@ func TestVPCWithSeveralBlocks(t *testing.T) {
 	_, err := w.DisassociateVpcCidrBlock(w.ctx(), &ec2.DisassociateVpcCidrBlockInput{AssociationId: second.AssociationId})
 	wantCode(t, err, "InvalidCidrBlock.InUse")
 
-	block := strings.Replace(six, "::/56", "::/64", 1)
+	base := netip.MustParsePrefix(six).Addr().As16()
+	block := netip.PrefixFrom(netip.AddrFrom16(base), 64).String()
+	base[9] = 1
+	prefix := netip.PrefixFrom(netip.AddrFrom16(base), 80).String()
 	given := must[*ec2.AssociateSubnetCidrBlockOutput](t)(w.AssociateSubnetCidrBlock(w.ctx(), &ec2.AssociateSubnetCidrBlockInput{SubnetId: &subnet, Ipv6CidrBlock: &block})).Ipv6CidrBlockAssociation
 	must[*ec2.ModifySubnetAttributeOutput](t)(w.ModifySubnetAttribute(w.ctx(), &ec2.ModifySubnetAttributeInput{SubnetId: &subnet, AssignIpv6AddressOnCreation: &types.AttributeBooleanValue{Value: aws.Bool(true)}}))
 	ni := w.networkInterface(subnet)
@@ -54,7 +58,7 @@ func TestVPCWithSeveralBlocks(t *testing.T) {
 	}
 	_, err = w.DisassociateSubnetCidrBlock(w.ctx(), &ec2.DisassociateSubnetCidrBlockInput{AssociationId: given.AssociationId})
 	wantCode(t, err, "InvalidCidrBlock.InUse")
-	more := must[*ec2.AssignIpv6AddressesOutput](t)(w.AssignIpv6Addresses(w.ctx(), &ec2.AssignIpv6AddressesInput{NetworkInterfaceId: ni.NetworkInterfaceId, Ipv6AddressCount: aws.Int32(2), Ipv6Prefixes: []string{strings.Replace(block, "::/64", ":1::/80", 1)}}))
+	more := must[*ec2.AssignIpv6AddressesOutput](t)(w.AssignIpv6Addresses(w.ctx(), &ec2.AssignIpv6AddressesInput{NetworkInterfaceId: ni.NetworkInterfaceId, Ipv6AddressCount: aws.Int32(2), Ipv6Prefixes: []string{prefix}}))
 	if len(more.AssignedIpv6Addresses) != 2 || len(more.AssignedIpv6Prefixes) != 1 {
 		t.Errorf("assigned %v and %v", more.AssignedIpv6Addresses, more.AssignedIpv6Prefixes)
 	}

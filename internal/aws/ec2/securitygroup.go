@@ -236,9 +236,7 @@ func (s *Service) DeleteSecurityGroup(ctx context.Context, in *ec2.DeleteSecurit
 		} else if used {
 			return wire.Errorf("DependencyViolation", "resource %s has a dependent object", group.ID)
 		}
-		for _, r := range group.Rules {
-			c.untag(r.ID)
-		}
+		c.untagRules(group.Rules...)
 		return nil
 	})
 	if err != nil {

@@ -45,12 +45,27 @@ func (k ruleKind) group(in scope, id string) (record.SecurityGroup, error) {
 	return found[0], nil
 }
 
+func (k ruleKind) exists(in scope, id string) error {
+	_, err := k.group(in, id)
+	return err
+}
+
+// present writes the group, so that who removes the rule sees the tags that it gets.
 func (k ruleKind) present(c *change, id string) error {
 	group, err := k.group(c.scope, id)
 	if err != nil {
 		return err
 	}
-	return k.s.groups.require(c, group.ID)
+	return k.s.groups.claim(c, group.ID)
+}
+
+// untagRules removes the tags of rules that go.
+func (c *change) untagRules(rules ...record.SecurityGroupRule) {
+	for _, r := range rules {
+		if c.s.tagsOf(c.scope, r.ID) != nil {
+			c.untag(r.ID)
+		}
+	}
 }
 
 func (k ruleKind) vpcOf(in scope, id string) string {
@@ -412,7 +427,7 @@ func (s *Service) revoke(ctx context.Context, q ruleRequest) ([]types.RevokedSec
 					return otherwise
 				}
 				gone = append(gone, g.Rules[i])
-				c.untag(g.Rules[i].ID)
+				c.untagRules(g.Rules[i])
 				g.Rules = slices.Delete(g.Rules, i, i+1)
 				return nil
 			}

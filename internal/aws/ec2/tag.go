@@ -71,7 +71,7 @@ func (c *change) setTags(resource types.ResourceType, id string, tags []types.Ta
 		}
 		own := 0
 		for key := range now {
-			if !strings.HasPrefix(key, "aws:") {
+			if !reservedTag(&key) {
 				own++
 			}
 		}
@@ -127,7 +127,7 @@ func (c *change) checkTags(tags []types.Tag) error {
 			return invalid("Tag key exceeds the maximum length of 128 characters")
 		case utf8.RuneCountInString(value) > 256:
 			return invalid("Tag value exceeds the maximum length of 256 characters")
-		case strings.HasPrefix(strings.ToLower(key), "aws:") && !c.service():
+		case reservedTag(t.Key) && !c.service():
 			return invalid("Tag keys starting with 'aws:' are reserved for internal use")
 		case seen[key]:
 			return invalid("Duplicate tag key '%s' specified.", key)
@@ -139,59 +139,79 @@ func (c *change) checkTags(tags []types.Tag) error {
 
 // CreateTags adds tags to resources of any kind, or replaces their values.
 func (s *Service) CreateTags(ctx context.Context, in *ec2.CreateTagsInput) (*ec2.CreateTagsOutput, error) {
-	return &ec2.CreateTagsOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
-		if len(in.Tags) == 0 {
-			return missing("Tag")
-		}
-		return c.eachResource(in.Resources, func(k anyKind, id string) error {
-			return c.setTags(k.names().resource, id, in.Tags)
-		})
+	if len(in.Tags) == 0 {
+		return nil, missing("Tag")
+	}
+	return &ec2.CreateTagsOutput{}, s.eachResource(ctx, in.DryRun, in.Resources, func(c *change, k anyKind, id string) error {
+		return c.setTags(k.names().resource, id, in.Tags)
 	})
 }
 
 // DeleteTags removes tags: those with the given key, and the given value if there is one. Without any it removes all but
 // those of AWS.
 func (s *Service) DeleteTags(ctx context.Context, in *ec2.DeleteTagsInput) (*ec2.DeleteTagsOutput, error) {
-	return &ec2.DeleteTagsOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+	return &ec2.DeleteTagsOutput{}, s.eachResource(ctx, in.DryRun, in.Resources, func(c *change, k anyKind, id string) error {
 		for _, t := range in.Tags {
-			if strings.HasPrefix(strings.ToLower(aws.ToString(t.Key)), "aws:") && !c.service() {
+			if reservedTag(t.Key) && !c.service() {
 				return invalid("Tag keys starting with 'aws:' are reserved for internal use")
 			}
 		}
-		return c.eachResource(in.Resources, func(k anyKind, id string) error {
-			return c.editTags(k.names().resource, id, func(tags map[string]string) error {
-				maps.DeleteFunc(tags, func(key, value string) bool {
-					if len(in.Tags) == 0 {
-						return !strings.HasPrefix(key, "aws:")
-					}
-					return slices.ContainsFunc(in.Tags, func(t types.Tag) bool {
-						return aws.ToString(t.Key) == key && (t.Value == nil || *t.Value == value)
-					})
+		return c.editTags(k.names().resource, id, func(tags map[string]string) error {
+			maps.DeleteFunc(tags, func(key, value string) bool {
+				if len(in.Tags) == 0 {
+					return !reservedTag(&key)
+				}
+				return slices.ContainsFunc(in.Tags, func(t types.Tag) bool {
+					return aws.ToString(t.Key) == key && (t.Value == nil || *t.Value == value)
 				})
-				return nil
 			})
+			return nil
 		})
 	})
 }
 
-// eachResource does something to each of the resources, which must exist.
-func (c *change) eachResource(ids []string, do func(k anyKind, id string) error) error {
+// resourcesPerChange is how many resources are tagged in one transaction, of which etcd limits the size.
+const resourcesPerChange = 50
+
+// eachResource changes something about each of the resources, all of which must exist.
+func (s *Service) eachResource(ctx context.Context, dryRun *bool, ids []string, do func(c *change, k anyKind, id string) error) error {
 	if len(ids) == 0 {
 		return missing("resourceIdSet")
 	}
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-		k, ok := c.s.kindOf(id)
-		if !ok {
-			return wire.Errorf("InvalidID", "The ID '%s' is not valid", id)
-		}
-		if err := k.present(c, id); err != nil {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	for len(ids) > 0 {
+		now := ids[:min(len(ids), resourcesPerChange)]
+		if err := s.write(ctx, dryRun, func(c *change) error {
+			for _, id := range ids {
+				k, ok := s.kindOf(id)
+				if !ok {
+					return wire.Errorf("InvalidID", "The ID '%s' is not valid", id)
+				}
+				if err := k.exists(c.scope, id); err != nil {
+					return err
+				}
+			}
+			for _, id := range now {
+				k, _ := s.kindOf(id)
+				if err := k.present(c, id); err != nil {
+					return err
+				}
+				if err := do(c, k, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
-		if err := do(k, id); err != nil {
-			return err
-		}
+		ids = ids[len(now):]
 	}
 	return nil
+}
+
+// reservedTag reports whether a tag is for AWS services only.
+func reservedTag(key *string) bool {
+	return strings.HasPrefix(strings.ToLower(aws.ToString(key)), "aws:")
 }
 
 // DescribeTags lists the tags of the account's resources.

@@ -105,6 +105,38 @@ func TestTags(t *testing.T) {
 	}
 }
 
+// A call may tag more resources than fit into one transaction of etcd.
+func TestTagsOfManyResources(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var ids []string
+	for range 15 {
+		for _, r := range must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(w.AuthorizeSecurityGroupIngress(w.ctx(), &ec2.AuthorizeSecurityGroupIngressInput{
+			GroupId: aws.String(w.group(w.vpc("10.0.0.0/16"), "web")),
+			IpPermissions: []types.IpPermission{{IpProtocol: aws.String("-1"), IpRanges: []types.IpRange{
+				{CidrIp: aws.String("10.0.0.0/8")}, {CidrIp: aws.String("11.0.0.0/8")}, {CidrIp: aws.String("12.0.0.0/8")}, {CidrIp: aws.String("13.0.0.0/8")},
+				{CidrIp: aws.String("14.0.0.0/8")}, {CidrIp: aws.String("15.0.0.0/8")}, {CidrIp: aws.String("16.0.0.0/8")}, {CidrIp: aws.String("17.0.0.0/8")},
+				{CidrIp: aws.String("18.0.0.0/8")}, {CidrIp: aws.String("19.0.0.0/8")},
+			}}},
+		})).SecurityGroupRules {
+			ids = append(ids, *r.SecurityGroupRuleId)
+		}
+	}
+	team := []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
+	_, err := w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: append(slices.Clone(ids), "sgr-fffffffffffffffff"), Tags: team})
+	wantCode(t, err, "InvalidSecurityGroupRuleId.NotFound")
+	tagged := func() int {
+		return len(must[*ec2.DescribeTagsOutput](t)(w.DescribeTags(w.ctx(), &ec2.DescribeTagsInput{})).Tags)
+	}
+	if n := tagged(); n != 0 {
+		t.Errorf("%d resources were tagged by a call that failed", n)
+	}
+	must[*ec2.CreateTagsOutput](t)(w.CreateTags(w.ctx(), &ec2.CreateTagsInput{Resources: ids, Tags: team}))
+	if n := tagged(); n != len(ids) {
+		t.Errorf("%d of %d resources were tagged", n, len(ids))
+	}
+}
+
 func TestRegionsAndZones(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

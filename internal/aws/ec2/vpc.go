@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -168,11 +169,20 @@ func ipv4Block(cidr, parameter string) (netip.Prefix, error) {
 	return block.Masked(), nil
 }
 
-// amazonIPv6 is a random /56 of the documentation range: nobody's, so that nothing outside answers.
-func amazonIPv6() netip.Prefix {
-	a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
-	rand.Read(a[4:7])
-	return netip.PrefixFrom(netip.AddrFrom16(a), 56)
+// newIPv6Block is a /56 of the documentation range, which is nobody's, so that nothing outside answers; and none of the account's other VPCs
+// has it.
+func (c *change) newIPv6Block() (record.CIDRAssociation, error) {
+	for {
+		a := [16]byte{0x20, 0x01, 0x0d, 0xb8}
+		rand.Read(a[4:7])
+		block := record.CIDRAssociation{AssociationID: newID("vpc-cidr-assoc-"), CIDR: netip.PrefixFrom(netip.AddrFrom16(a), 56).String()}
+		taken, err := c.s.vpcs.any(c.scope, func(r record.VPC) bool {
+			return slices.ContainsFunc(r.IPv6CIDRs, func(other record.CIDRAssociation) bool { return other.CIDR == block.CIDR })
+		})
+		if err != nil || !taken {
+			return block, err
+		}
+	}
 }
 
 // CreateVpc makes a VPC with its main route table, default network ACL and default security group.
@@ -206,7 +216,11 @@ func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.C
 			return wire.Errorf("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
 		}
 		if aws.ToBool(in.AmazonProvidedIpv6CidrBlock) {
-			vpc.IPv6CIDRs = []record.CIDRAssociation{{AssociationID: newID("vpc-cidr-assoc-"), CIDR: amazonIPv6().String()}}
+			block, err := c.newIPv6Block()
+			if err != nil {
+				return err
+			}
+			vpc.IPv6CIDRs = []record.CIDRAssociation{block}
 		}
 		if err := c.claimDHCPOptions(vpc.DHCPOptionsID); err != nil {
 			return err
@@ -250,9 +264,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *ec2.DeleteVpcInput) (*ec2.D
 			if _, err := s.groups.remove(c, g.ID); err != nil {
 				return err
 			}
-			for _, r := range g.Rules {
-				c.untag(r.ID)
-			}
+			c.untagRules(g.Rules...)
 		}
 		acl, err := s.defaultACL(c, vpc.ID)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // AssociateVpcCidrBlock gives a VPC another IPv4 block, or an IPv6 block of Amazon's.
 func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVpcCidrBlockInput) (*ec2.AssociateVpcCidrBlockOutput, error) {
 	six := aws.ToBool(in.AmazonProvidedIpv6CidrBlock)
-	added := record.CIDRAssociation{AssociationID: newID("vpc-cidr-assoc-")}
+	var added record.CIDRAssociation
 	var region scope
 	err := s.write(ctx, nil, func(c *change) error {
 		region = c.scope
@@ -36,9 +36,10 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVp
 				return wire.Errorf("CidrLimitExceeded", "This network '%s' has met its maximum number of allowed CIDRs: %d", r.ID, maxCIDRsPerVPC)
 			}
 			if six {
-				added.CIDR = amazonIPv6().String()
+				var err error
+				added, err = c.newIPv6Block()
 				r.IPv6CIDRs = append(r.IPv6CIDRs, added)
-				return nil
+				return err
 			}
 			block, err := vpcBlock(*in.CidrBlock)
 			if err != nil {
@@ -49,7 +50,7 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVp
 					return wire.Errorf("InvalidVpc.Range", "The CIDR '%s' conflicts with another CIDR of network %s", block, r.ID)
 				}
 			}
-			added.CIDR = block.String()
+			added = record.CIDRAssociation{AssociationID: newID("vpc-cidr-assoc-"), CIDR: block.String()}
 			r.CIDRs = append(r.CIDRs, added)
 			return nil
 		})
