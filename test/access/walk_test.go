@@ -123,7 +123,7 @@ func TestEveryOperationRefusesStrangers(t *testing.T) {
 		}
 		expect("unsigned", request(op, nil, now), "MissingAuthenticationToken", "MissingAuthenticationTokenException")
 		expect("with a wrong secret", request(op, &forger, now), "SignatureDoesNotMatch", "InvalidSignatureException", "AuthFailure")
-		expect("expired", request(op, &root, now.Add(-30*time.Minute)), "SignatureDoesNotMatch", "InvalidSignatureException", "RequestExpired")
+		expect("expired", request(op, &root, now.Add(-30*time.Minute)), "SignatureDoesNotMatch", "InvalidSignatureException", "AuthFailure")
 		expect("with nobody's key", request(op, &stranger, now), "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure")
 		if !op.Unrestricted {
 			expect("without a policy", request(op, &nobody, now), "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
