@@ -142,23 +142,23 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expect("an unknown role", "the server has asked for the client to provide credentials", "get", "pods")
+	expect("an unknown role", "You must be logged in to the server", "get", "pods")
 
 	d.AWS(nil, "eks", "create-access-entry", "--cluster-name", "access", "--principal-arn", devARN)
-	expect("an entry without policies", "Forbidden", "get", "pods")
+	expect("an entry without policies", "forbidden", "get", "pods")
 	d.AWS(nil, "eks", "associate-access-policy", "--cluster-name", "access", "--principal-arn", devARN,
 		"--policy-arn", "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=default")
 	expect("view in a namespace", "No resources found", "get", "pods")
-	expect("elsewhere", "Forbidden", "get", "pods", "-n", "kube-system")
-	expect("writing", "Forbidden", "create", "configmap", "x")
+	expect("elsewhere", "forbidden", "get", "pods", "-n", "kube-system")
+	expect("writing", "forbidden", "create", "configmap", "x")
 	expect("its name", "arn:aws:sts::111122223333:assumed-role/dev/", "auth", "whoami")
 	d.AWS(nil, "eks", "delete-access-entry", "--cluster-name", "access", "--principal-arn", devARN)
-	expect("an entry deleted", "the server has asked for the client to provide credentials", "get", "pods")
+	expect("an entry deleted", "You must be logged in to the server", "get", "pods")
 
 	// aws-auth names a role without its path.
 	manifest := filepath.Join(filepath.Dir(admin), "aws-auth.yaml")
-	text := `{apiVersion: v1, kind: ConfigMap, metadata: {name: aws-auth, namespace: kube-system}, data: {mapRoles: "` +
-		`- {rolearn: 'arn:aws:iam::111122223333:role/dev', username: 'dev:{{SessionName}}', groups: ['system:masters']}\n- nonsense\n"}}`
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: aws-auth, namespace: kube-system}\n" +
+		"data:\n  mapRoles: |\n    - nonsense\n    - {rolearn: 'arn:aws:iam::111122223333:role/dev', username: 'dev:{{SessionName}}', groups: ['system:masters']}\n"
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	expect("aws-auth", "No resources found", "get", "pods", "-n", "kube-system")
 	expect("aws-auth's name", "dev:", "auth", "whoami")
 	d.Run(admin, "kubectl", "-n", "kube-system", "delete", "configmap", "aws-auth")
-	expect("no aws-auth", "the server has asked for the client to provide credentials", "get", "pods")
+	expect("no aws-auth", "You must be logged in to the server", "get", "pods")
 
 	// A token is good for its own cluster only.
 	token := d.Run("", "aws", "eks", "get-token", "--cluster-name", "another", "--output", "text", "--query", "status.token")

@@ -37,7 +37,7 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 	}
 	assume := func(token string) (string, string, error) {
 		return d.Try("", "aws", "sts", "assume-role-with-web-identity", "--role-arn", "arn:aws:iam::111122223333:role/pod",
-			"--role-session-name", "s", "--web-identity-token", token, "--query", "[AssumedRoleUser.Arn,SubjectFromWebIdentityToken]", "--output", "text")
+			"--role-session-name", "app-1", "--web-identity-token", token, "--query", "[AssumedRoleUser.Arn,SubjectFromWebIdentityToken]", "--output", "text")
 	}
 	d.Run(config, "kubectl", "create", "serviceaccount", "app")
 	d.AWS(nil, "iam", "create-role", "--role-name", "pod", "--assume-role-policy-document",
@@ -56,7 +56,7 @@ func TestAServiceAccountBecomesARole(t *testing.T) {
 	d.AWS(nil, "iam", "create-open-id-connect-provider", "--url", issuer, "--client-id-list", "sts.amazonaws.com",
 		"--thumbprint-list", "9e99a48a9960b14926bb7f3b02e22da2b0ab7280")
 	out, errs, err := assume(good)
-	if err != nil || !strings.Contains(out, "assumed-role/pod/s\tsystem:serviceaccount:default:app") {
+	if err != nil || !strings.Contains(out, "assumed-role/pod/app-1\tsystem:serviceaccount:default:app") {
 		t.Errorf("%v %s%s", err, out, errs)
 	}
 	refused("another service account", token("default", "sts.amazonaws.com"), "AccessDenied")
