@@ -54,7 +54,8 @@ func (d *daemon) openClusters() (*clusters, error) {
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
-			Dir: func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
+			Instances: func(c record.Cluster) authenticator.Instances { return d.eksEC2(c.Account, c.Region) },
+			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
 			Log: d.log,
 		}),
 		controllers: []reconcile.Controller{planes.Controller()},
