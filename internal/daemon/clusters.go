@@ -56,7 +56,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 			},
 			Instances: func(c record.Cluster) authenticator.Instances { return d.eksEC2(c.Account, c.Region) },
 			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
-			Log: d.log,
+			Log:       d.log,
 		}),
 		controllers: []reconcile.Controller{planes.Controller()},
 	}
