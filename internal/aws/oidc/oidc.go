@@ -8,7 +8,7 @@
 // in which the document was asked for, so that who reached the one reaches the other:
 //
 //   - A verifier that takes a discovery URL beside the issuer (discoveryURL in Kubernetes'
-//     AuthenticationConfiguration, oidc_discovery_url in Vault) is given the endpoint's.
+//     AuthenticationConfiguration) or only the keys' (jwks_url in Vault) is given the endpoint's.
 //   - A verifier that insists on the issuer's own name resolves it to the endpoint, whose TLS
 //     certificate has the name too.
 //

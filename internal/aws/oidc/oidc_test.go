@@ -181,7 +181,7 @@ func TestThirdPartyVerifiesTokens(t *testing.T) {
 }
 
 // A verifier with a discovery URL of its own reaches both documents by the plain endpoint: this is
-// what an API server does with discoveryURL, or Vault with oidc_discovery_url.
+// what an API server does with discoveryURL.
 func TestVerifierWithDiscoveryURL(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
