@@ -7,7 +7,7 @@ MAKEFLAGS     += --no-print-directory
 
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
 STAMP       := -X github.com/coracle-eks/coracle/internal/version.stamped=$(VERSION)
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@2026.2.2
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The Kubernetes version that clusters get by default.
 DEFAULT     := $(shell sed -n 's/^const Default = "\(.*\)"/\1/p' kubernetes/versions.go)
 # The Kubernetes versions that the tests start; "make bundles" builds all.
@@ -29,7 +29,7 @@ down: ## stop the daemon; clusters keep running
 	@bin/coracle down
 
 .PHONY: demo
-demo: up ## a guided tour: role, cluster, kubectl, upgrade
+demo: tested-bundles up ## a guided tour: role, cluster, kubectl, upgrade
 	@bin/coracle demo
 
 .PHONY: build

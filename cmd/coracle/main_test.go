@@ -83,6 +83,8 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	var last string
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		resp, err := http.Get(url)
 		if err != nil {
@@ -93,9 +95,7 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 				return
 			}
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		}
+		<-poll.C
 	}
 	ts.Fatalf("GET %s: %s, want %s", url, last, args[1])
 }
