@@ -257,7 +257,6 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--etcd-count-metric-poll-period=0",
 		"--etcd-db-metric-poll-interval=0",
 		"--event-ttl=" + eventTTL(cluster),
-		"--goaway-chance=0.001",
 		"--kubelet-certificate-authority=" + pki("ca.crt"),
 		"--kubelet-client-certificate=" + pki("kube-apiserver-kubelet-client.crt"),
 		"--kubelet-client-key=" + pki("kube-apiserver-kubelet-client.key"),

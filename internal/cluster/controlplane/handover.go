@@ -6,10 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,10 +30,15 @@ import (
 //
 //  1. To the old one, while the new one starts. Only our probe, which has an address of its own,
 //     is sent to the new one.
-//  2. A starting API server connects to itself, too. Where that reached the old one, which refuses
-//     it, the connection is cut, and for some milliseconds all connections go to the new one, so
-//     that it finds itself when it tries again.
-//  3. When the probe finds it ready, to the new one; and the old one finishes what it has.
+//  2. At the moment at which the new one begins to serve, to the new one: the first to connect
+//     are its own loopback clients, and one of them would give up for good if the old one got it.
+//     The new one's log tells the moment some milliseconds before.
+//  3. When the new one has connected to itself, a tenth of a second later, to the old one again,
+//     while the new one fills its caches.
+//  4. When the probe finds it ready, to the new one; and the old one finishes what it has.
+//
+// Should the moment be missed, which a busy machine may do, the new one is started once more, and
+// sent all connections from the instant at which it listens: they wait until it serves.
 //
 // As long as both run they are two API servers of one highly available cluster, which Kubernetes
 // supports for neighbouring minor versions. Where the kernel does not let us install the filter,
@@ -69,6 +76,7 @@ func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, o
 	if serving := c.running(p); len(serving) > 0 {
 		c.direct(p, serving[0].Name, spec.Name)
 	}
+	log := newTail(spec.Log)
 	if _, err := c.o.Host.Ensure(ctx, spec); err != nil {
 		return err
 	}
@@ -76,7 +84,7 @@ func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, o
 	helping, enough := context.WithCancel(ctx)
 	var help sync.WaitGroup
 	if serving := c.running(p); len(serving) == 2 && serving[0].Name != spec.Name {
-		help.Go(func() { c.letConnectToItself(helping, p, spec.Name, serving[0].Name) })
+		help.Go(func() { c.letConnectToItself(helping, p, spec.Name, serving[0].Name, log) })
 	}
 	config, _, err := c.bootstrapClient(p)
 	if err == nil {
@@ -100,39 +108,110 @@ func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, o
 	return nil
 }
 
-// letConnectToItself helps the starting API server to its own connections, until ctx ends.
-func (c *Controller) letConnectToItself(ctx context.Context, p plane, starting, serving string) {
-	const settle = 10 * time.Millisecond // for the next attempt, and for others of its clients
-	ticker := time.NewTicker(2 * time.Millisecond)
+// letConnectToItself takes steps 2 and 3 for the starting API server, whichever process it is by
+// then, until ctx ends.
+func (c *Controller) letConnectToItself(ctx context.Context, p plane, starting, serving string, log *tail) {
+	const (
+		atMost = 10 * time.Second       // until its first connection; beyond that it hangs
+		settle = 150 * time.Millisecond // for the others of its clients
+	)
+	runtime.LockOSThread() // not to miss the moment
+	defer runtime.UnlockOSThread()
+	ticker := time.NewTicker(500 * time.Microsecond)
 	defer ticker.Stop()
-	var since time.Time // new connections go to the starting one; zero when they do not
+	var (
+		known           int       // process ID
+		toNew           time.Time // since when it is sent connections; zero when it is not
+		connected, over bool
+	)
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		sockets, err := tcpSockets()
-		if err != nil {
-			c.log.Warn("the new API server may take long to get ready", "cluster", p.cluster.Name, "error", err)
-			return
-		}
 		pid := c.pid(starting)
-		astray := misdirected(sockets, socketsOf(pid), socketsOf(c.pid(serving)), p.port)
-		switch {
-		case len(astray) > 0:
-			c.direct(p, starting, starting)
-			since = time.Now()
-			for _, fd := range astray {
-				if err := cut(pid, fd); err != nil && !errors.Is(err, unix.EBADF) && !errors.Is(err, unix.ENOTSOCK) && !errors.Is(err, unix.ESRCH) { // closed meanwhile
-					c.log.Warn("the new API server may take long to get ready", "cluster", p.cluster.Name, "error", err)
+		if pid == 0 {
+			continue
+		}
+		if pid != known {
+			toNew, connected, over = time.Time{}, false, false
+			if known != 0 { // the second attempt
+				c.direct(p, starting, starting)
+				toNew = time.Now()
+			}
+			known = pid
+		}
+		for _, line := range log.lines() {
+			switch {
+			case !strings.Contains(line, " "+strconv.Itoa(pid)+" "): // the old one's
+			case toNew.IsZero() && (strings.Contains(line, "Loaded client CA") || strings.Contains(line, "Serving securely on")):
+				c.direct(p, starting, starting)
+				toNew = time.Now()
+			case strings.Contains(line, "unable to refresh the port block"):
+				c.log.Info("the new API server did not find itself; starting it once more", "cluster", p.cluster.Name)
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+					c.log.Warn("could not end the new API server", "cluster", p.cluster.Name, "error", err)
 				}
 			}
-		case !since.IsZero() && time.Since(since) > settle:
+		}
+		if toNew.IsZero() || over {
+			continue
+		}
+		if !connected {
+			sockets, err := tcpSockets()
+			if err != nil {
+				c.log.Warn("connections may be sent to the new API server before it is ready", "cluster", p.cluster.Name, "error", err)
+				return
+			}
+			if connected = connectsToItself(sockets, socketsOf(pid), p.port); connected {
+				c.log.Debug("the new API server has connected to itself", "cluster", p.cluster.Name, "after", time.Since(toNew))
+				toNew = time.Now()
+			}
+		}
+		if connected && time.Since(toNew) > settle || time.Since(toNew) > atMost {
 			c.direct(p, serving, starting)
-			since = time.Time{}
+			over = true
 		}
 	}
+}
+
+// tail reads what is appended to a log.
+type tail struct {
+	name   string
+	offset int64
+	rest   string
+}
+
+// newTail begins at the log's present end.
+func newTail(name string) *tail {
+	t := &tail{name: name}
+	if info, err := os.Stat(name); err == nil {
+		t.offset = info.Size()
+	}
+	return t
+}
+
+// lines are the whole lines that have come since the last call. A log that cannot be read has none.
+func (t *tail) lines() []string {
+	f, err := os.Open(t.name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() == t.offset {
+		return nil
+	} else if info.Size() < t.offset { // rotated
+		t.offset = 0
+	}
+	b, err := io.ReadAll(io.NewSectionReader(f, t.offset, 1<<20))
+	if err != nil {
+		return nil
+	}
+	t.offset += int64(len(b))
+	all := strings.Split(t.rest+string(b), "\n")
+	t.rest = all[len(all)-1]
+	return all[:len(all)-1]
 }
 
 func (c *Controller) pid(name string) int {
@@ -265,36 +344,20 @@ func servedBy(conn net.Conn, pid int) error {
 	return errors.New("the connection is not in /proc/net/tcp")
 }
 
-// misdirected are the file descriptors of a process for connections to the port that another
-// process took. The maps are the sockets of the two.
-func misdirected(sockets []tcpSocket, own, others map[uint64]int, port int) (fds []int) {
-	held := map[[2]netip.AddrPort]uint64{}
+// connectsToItself reports whether a process holds both ends of a connection to the port.
+func connectsToItself(sockets []tcpSocket, own map[uint64]int, port int) bool {
+	held := map[[2]netip.AddrPort]bool{}
 	for _, s := range sockets {
-		held[[2]netip.AddrPort{s.local, s.remote}] = s.inode
-	}
-	for _, s := range sockets {
-		fd, ours := own[s.inode]
-		if !ours || int(s.remote.Port()) != port {
-			continue
-		}
-		if _, theirs := others[held[[2]netip.AddrPort{s.remote, s.local}]]; theirs {
-			fds = append(fds, fd)
+		if _, ok := own[s.inode]; ok {
+			held[[2]netip.AddrPort{s.local, s.remote}] = true
 		}
 	}
-	return fds
-}
-
-// cut ends a connection of another process.
-func cut(pid, fd int) error {
-	socket, err := duplicate(pid, fd)
-	if err != nil {
-		return err
+	for ends := range held {
+		if int(ends[1].Port()) == port && held[[2]netip.AddrPort{ends[1], ends[0]}] {
+			return true
+		}
 	}
-	defer unix.Close(socket)
-	if err := unix.Shutdown(socket, unix.SHUT_RDWR); err != nil && !errors.Is(err, unix.ENOTCONN) {
-		return fmt.Errorf("shutdown: %w", err)
-	}
-	return nil
+	return false
 }
 
 // duplicate is a file descriptor of our own for that of another process.

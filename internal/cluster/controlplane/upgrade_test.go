@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -35,7 +36,6 @@ func watchOutage(t *testing.T, client *http.Client, url string) *outage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &outage{stop: cancel}
-	client.Transport = closing{client.Transport}
 	o.done.Go(func() {
 		good := time.Now()
 		for ctx.Err() == nil {
@@ -65,14 +65,18 @@ func (o *outage) end() {
 	o.done.Wait()
 }
 
-// closing uses each connection once.
-type closing struct{ http.RoundTripper }
-
-func (c closing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if i, ok := c.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		i.CloseIdleConnections()
+// forgetful is a client that makes a connection for each request.
+func (d *daemon) forgetful(c record.Cluster) *http.Client {
+	d.Helper()
+	config, err := d.controller.Config(d.Context(), c, "prober", "system:masters")
+	if err != nil {
+		d.Fatal(err)
 	}
-	return c.RoundTripper.RoundTrip(r)
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
 }
 
 func TestUpgrade(t *testing.T) {
@@ -84,8 +88,7 @@ func TestUpgrade(t *testing.T) {
 	admin, host := d.client(c, "admin", "system:masters")
 	post(t, admin, host+"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"kept"},"data":{"a":"b"}}`)
 
-	prober, _ := d.client(c, "prober", "system:masters")
-	out := watchOutage(t, prober, host+"/api/v1/namespaces/default/configmaps/kept")
+	out := watchOutage(t, d.forgetful(c), host+"/api/v1/namespaces/default/configmaps/kept")
 	id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
 	took := d.until("the upgrade", 2*time.Minute, func() bool { return d.updated(c, id).Status != ekstypes.UpdateStatusInProgress })
 	out.end()
@@ -157,8 +160,7 @@ func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
 			d.create(c)
 			d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
 			before := d.processes.List(c.ID + "/")
-			prober, host := d.client(c, "prober", "system:masters")
-			out := watchOutage(t, prober, host+"/api/v1/namespaces/default/serviceaccounts/default")
+			out := watchOutage(t, d.forgetful(c), d.plane(c).Endpoint+"/api/v1/namespaces/default/serviceaccounts/default")
 			id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
 			d.until("the upgrade to fail", time.Minute, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusFailed })
 			d.until("the old processes alone", 30*time.Second, func() bool { return len(d.processes.List(c.ID+"/")) == len(before) })
