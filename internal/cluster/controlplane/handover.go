@@ -71,10 +71,21 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, spec process.Spe
 const settled = time.Minute
 
 func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, others []process.Status, timeout time.Duration) error {
+	config, _, err := c.bootstrapClient(p)
+	if err != nil {
+		return err
+	}
 	// The one that has run for longest is the one that serves: the old one, or the wanted one
 	// itself when the other is a new version that did not work.
 	if serving := c.running(p); len(serving) > 0 {
 		c.direct(p, serving[0].Name, spec.Name)
+		if serving[0].Name != spec.Name && c.pid(spec.Name) != 0 && !c.readyNow(ctx, config, p, spec.Name) {
+			// A daemon that is dead by now started it. Nobody was there to help it to its own
+			// connections, so it starts anew.
+			if err := c.o.Host.Stop(ctx, spec.Name); err != nil {
+				return err
+			}
+		}
 	}
 	log := newTail(spec.Log)
 	if _, err := c.o.Host.Ensure(ctx, spec); err != nil {
@@ -86,10 +97,7 @@ func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, o
 	if serving := c.running(p); len(serving) == 2 && serving[0].Name != spec.Name {
 		help.Go(func() { c.letConnectToItself(helping, p, spec.Name, serving[0].Name, log) })
 	}
-	config, _, err := c.bootstrapClient(p)
-	if err == nil {
-		err = c.await(ctx, spec.Name, timeout, func(ctx context.Context) error { return c.probe(ctx, config, p, spec.Name) })
-	}
+	err = c.await(ctx, spec.Name, timeout, func(ctx context.Context) error { return c.probe(ctx, config, p, spec.Name) })
 	enough()
 	help.Wait()
 	if err != nil {
@@ -106,6 +114,12 @@ func (c *Controller) handOver(ctx context.Context, p plane, spec process.Spec, o
 	c.unsteer(p)
 	crashHandoverDone.Here()
 	return nil
+}
+
+func (c *Controller) readyNow(ctx context.Context, config *rest.Config, p plane, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return c.probe(ctx, config, p, name) == nil
 }
 
 // letConnectToItself takes steps 2 and 3 for the starting API server, whichever process it is by
