@@ -67,12 +67,8 @@ func (s *Service) viewAddress(in scope, r record.Address) types.Address {
 
 // addressesOf are the elastic addresses of a network interface, by private address.
 func (s *Service) addressesOf(in scope, interfaceID string) map[string]record.Address {
-	found, err := s.addresses.list(in, func(r record.Address) bool { return r.NetworkInterfaceID == interfaceID })
-	if err != nil {
-		return nil
-	}
 	byPrivate := map[string]record.Address{}
-	for _, r := range found {
+	for _, r := range sound(s.addresses.list(in, func(r record.Address) bool { return r.NetworkInterfaceID == interfaceID })) {
 		byPrivate[r.PrivateIPAddress] = r
 	}
 	return byPrivate

@@ -97,8 +97,11 @@ func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpc
 			return err
 		}
 		c.add("region", &pending{op: func() store.Op { return s.regions.UpdateOp(region) }})
-		c.newDefaultVPC(id, region.Value.DefaultDHCPOptionsID)
-		return c.claimDHCPOptions(region.Value.DefaultDHCPOptionsID)
+		options, err := c.firstDHCPOptions(region.Value)
+		if err == nil {
+			c.newDefaultVPC(id, options)
+		}
+		return err
 	})
 	return &ec2.CreateDefaultVpcOutput{Vpc: out}, err
 }

@@ -115,8 +115,11 @@ func TestDeletedDefaultVPCComesBackOnlyWhenAsked(t *testing.T) {
 			t.Errorf("%d %s are left of a deleted VPC", n, what)
 		}
 	}
+	for _, o := range must[*ec2.DescribeDhcpOptionsOutput](t)(w.DescribeDhcpOptions(w.ctx(), &ec2.DescribeDhcpOptionsInput{})).DhcpOptions {
+		must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(w.ctx(), &ec2.DeleteDhcpOptionsInput{DhcpOptionsId: o.DhcpOptionsId}))
+	}
 	again := must[*ec2.CreateDefaultVpcOutput](t)(w.CreateDefaultVpc(w.ctx(), &ec2.CreateDefaultVpcInput{})).Vpc
-	if !aws.ToBool(again.IsDefault) || *again.VpcId == *id {
+	if !aws.ToBool(again.IsDefault) || *again.VpcId == *id || *again.DhcpOptionsId != "default" {
 		t.Errorf("the new default VPC: %+v", again)
 	}
 }

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // query is what any Describe request asks.
@@ -57,11 +59,14 @@ func (k kind[R, V]) named(in scope, ids []string) ([]R, error) {
 			return nil, err
 		}
 		row, err := k.table.Get(in, in.key(id))
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrNotFound):
 			unknown = append(unknown, id)
-			continue
+		case err != nil:
+			return nil, err
+		default:
+			rows = append(rows, row.Value)
 		}
-		rows = append(rows, row.Value)
 	}
 	if len(unknown) > 0 {
 		return nil, k.missing(unknown...)

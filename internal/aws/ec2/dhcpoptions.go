@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -64,6 +65,16 @@ func (c *change) claimDHCPOptions(id string) error {
 		return nil
 	}
 	return c.s.dhcpOptions.claim(c, id)
+}
+
+// firstDHCPOptions are the options of a new VPC, claimed: the default ones of the region, or none when their owner deleted them.
+func (c *change) firstDHCPOptions(region record.EC2Region) (string, error) {
+	err := c.claimDHCPOptions(region.DefaultDHCPOptionsID)
+	var refused *wire.Error
+	if errors.As(err, &refused) && refused.Code == c.s.dhcpOptions.notFound {
+		return noDHCPOptions, nil
+	}
+	return region.DefaultDHCPOptionsID, err
 }
 
 // dhcpLimits is how many values each DHCP option may have.

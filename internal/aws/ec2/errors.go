@@ -1,6 +1,20 @@
 package ec2
 
-import "github.com/coracle-eks/coracle/internal/aws/wire"
+import (
+	"errors"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// sound is what was read of the store while a resource is shown; nothing when there is no such row. The one other reason for which
+// a read of the mirror can fail is a row that cannot be decoded, and then a view would be wrong: the panic becomes wire's InternalFailure.
+func sound[T any](read T, err error) T {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		panic(err)
+	}
+	return read
+}
 
 // errDryRun is the answer to a request with DryRun set that would have succeeded.
 var errDryRun = &wire.Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: 412}

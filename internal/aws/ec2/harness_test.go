@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ type world struct {
 	etcd   *clientv3.Client
 	prefix string
 	url    string
+	http   *http.Client // of this world alone: a server that ends closes connections of the default one
 	*ec2.Client
 
 	mu     sync.Mutex
@@ -48,9 +50,10 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	root := "arn:aws:iam::" + account + ":root"
 	w := &world{
-		t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t),
+		t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), http: &http.Client{Transport: &http.Transport{}},
 		caller: wire.Caller{Account: account, ARN: root, PrincipalARN: root, UserID: account},
 	}
+	t.Cleanup(w.http.CloseIdleConnections)
 	w.url = w.daemon()
 	w.Client = w.client(w.url, region)
 	return w
@@ -86,7 +89,7 @@ func (w *world) dump() string {
 
 func (w *world) client(url, region string) *ec2.Client {
 	return ec2.New(ec2.Options{
-		Region: region, BaseEndpoint: aws.String(url), RetryMaxAttempts: 1,
+		Region: region, BaseEndpoint: aws.String(url), RetryMaxAttempts: 1, HTTPClient: w.http,
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 	})
 }
@@ -142,12 +145,12 @@ func must[T any](t testing.TB) func(T, error) T {
 // code is the AWS error code of err, its message and its HTTP status.
 func code(err error) (code, message string, status int) {
 	var api smithy.APIError
-	var http *smithyhttp.ResponseError
+	var response *smithyhttp.ResponseError
 	if errors.As(err, &api) {
 		code, message = api.ErrorCode(), api.ErrorMessage()
 	}
-	if errors.As(err, &http) {
-		status = http.HTTPStatusCode()
+	if errors.As(err, &response) {
+		status = response.HTTPStatusCode()
 	}
 	return
 }

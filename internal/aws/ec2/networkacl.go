@@ -92,8 +92,7 @@ func (s *Service) viewACL(in scope, r record.NetworkACL) types.NetworkAcl {
 		Tags:         s.tagSet(in, r.ID),
 		VpcId:        aws.String(r.VPCID),
 	}
-	subnets, _ := s.subnets.list(in, func(sub record.Subnet) bool { return sub.NetworkACLID == r.ID })
-	for _, sub := range subnets {
+	for _, sub := range sound(s.subnets.list(in, func(sub record.Subnet) bool { return sub.NetworkACLID == r.ID })) {
 		v.Associations = append(v.Associations, types.NetworkAclAssociation{
 			NetworkAclAssociationId: aws.String(sub.NetworkACLAssociationID), NetworkAclId: aws.String(r.ID), SubnetId: aws.String(sub.ID),
 		})

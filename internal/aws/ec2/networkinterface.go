@@ -106,7 +106,7 @@ func (s *Service) networkInterfaceKind() kind[record.NetworkInterface, types.Net
 
 func (s *Service) viewInterface(in scope, r record.NetworkInterface) types.NetworkInterface {
 	z, _ := in.zone(r.AvailabilityZone)
-	vpc, _ := s.vpcs.value(in, &r.VPCID)
+	vpc := sound(s.vpcs.table.Get(in, in.key(r.VPCID))).Value
 	v := types.NetworkInterface{
 		Attachment:         viewAttachment(r.Attachment),
 		AvailabilityZone:   aws.String(r.AvailabilityZone),

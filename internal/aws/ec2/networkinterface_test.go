@@ -173,6 +173,10 @@ func TestSecurityGroupRules(t *testing.T) {
 	if p := the(db).IpPermissions; len(p) != 2 || *p[0].IpProtocol != "tcp" || len(p[0].IpRanges) != 1 || len(p[0].UserIdGroupPairs) != 1 || *p[0].UserIdGroupPairs[0].Description != "from the web" {
 		t.Errorf("permissions: %+v", p)
 	}
+	usable := must[*ec2.GetSecurityGroupsForVpcOutput](t)(w.GetSecurityGroupsForVpc(ctx, &ec2.GetSecurityGroupsForVpcInput{VpcId: &vpc, Filters: []types.Filter{filter("group-name", "db", "web")}})).SecurityGroupForVpcs
+	if len(usable) != 2 || *usable[0].PrimaryVpcId != vpc {
+		t.Errorf("groups for the VPC: %+v", usable)
+	}
 	byPermission := must[*ec2.DescribeSecurityGroupsOutput](t)(w.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: []types.Filter{filter("ip-permission.group-id", web), filter("ip-permission.from-port", "5432")}})).SecurityGroups
 	if len(byPermission) != 1 || *byPermission[0].GroupId != db {
 		t.Errorf("found by a permission: %+v", byPermission)

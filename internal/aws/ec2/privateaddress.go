@@ -32,11 +32,7 @@ func block(ip netip.Addr) netip.Prefix {
 // use. A delegated prefix uses all of its addresses.
 func (s *Service) freeAddresses(in scope, subnet record.Subnet) int {
 	free := 1<<(32-netip.MustParsePrefix(subnet.CIDR).Bits()) - 5
-	rows, err := s.blocks.List(in, store.Prefix(in.account, in.region, subnet.ID))
-	if err != nil {
-		return 0
-	}
-	for _, row := range rows {
+	for _, row := range sound(s.blocks.List(in, store.Prefix(in.account, in.region, subnet.ID))) {
 		parts := store.Parts(row.Key)
 		if ip, err := netip.ParseAddr(parts[len(parts)-1]); err != nil || ip.Is6() {
 			continue
@@ -102,8 +98,8 @@ func (c *change) booked(subnetID string, ip netip.Addr) string {
 	var value record.AddressBlock
 	if p, ok := c.pending["block/"+key]; ok {
 		value = p.row.(*booking).Value
-	} else if row, err := c.s.blocks.Get(c, key); err == nil {
-		value = row.Value
+	} else {
+		value = sound(c.s.blocks.Get(c, key)).Value
 	}
 	if value.PrefixOf != "" {
 		return value.PrefixOf

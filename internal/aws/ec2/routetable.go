@@ -75,12 +75,10 @@ func (s *Service) viewRouteTable(in scope, r record.RouteTable) types.RouteTable
 	if vpc.MainRouteTableID == r.ID {
 		associate(vpc.MainRouteTableAssociationID, true, nil, nil)
 	}
-	subnets, _ := s.subnets.list(in, func(sub record.Subnet) bool { return sub.RouteTableID == r.ID })
-	for _, sub := range subnets {
+	for _, sub := range sound(s.subnets.list(in, func(sub record.Subnet) bool { return sub.RouteTableID == r.ID })) {
 		associate(sub.RouteTableAssociationID, false, aws.String(sub.ID), nil)
 	}
-	gateways, _ := s.igws.list(in, func(g record.InternetGateway) bool { return g.RouteTableID == r.ID })
-	for _, g := range gateways {
+	for _, g := range sound(s.igws.list(in, func(g record.InternetGateway) bool { return g.RouteTableID == r.ID })) {
 		associate(g.RouteTableAssociationID, false, nil, aws.String(g.ID))
 	}
 	for _, a := range slices.Concat(vpc.CIDRs, vpc.IPv6CIDRs) {

@@ -249,7 +249,42 @@ func (s *Service) groupUsed(in scope, id string) (bool, error) {
 	if used, err := s.interfaces.any(in, func(r record.NetworkInterface) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
 		return used, err
 	}
+	if used, err := s.endpoints.any(in, func(r record.VPCEndpoint) bool { return slices.Contains(r.SecurityGroupIDs, id) }); used || err != nil {
+		return used, err
+	}
 	return s.groups.any(in, func(g record.SecurityGroup) bool {
 		return g.ID != id && slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.GroupID == id })
 	})
+}
+
+// GetSecurityGroupsForVpc lists the security groups that interfaces of a VPC can have: its own.
+func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *ec2.GetSecurityGroupsForVpcInput) (*ec2.GetSecurityGroupsForVpcOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	vpc, err := s.vpcs.value(sc, in.VpcId)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := s.groups.list(sc, func(r record.SecurityGroup) bool { return r.VPCID == vpc.ID })
+	if err != nil {
+		return nil, err
+	}
+	type v = types.SecurityGroupForVpc
+	items := make([]item[v], len(groups))
+	for i, g := range groups {
+		items[i] = item[v]{g.ID, v{
+			Description: aws.String(g.Description), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), OwnerId: aws.String(g.Account),
+			PrimaryVpcId: aws.String(g.VPCID), Tags: s.tagSet(sc, g.ID),
+		}}
+	}
+	found, next, err := answer(ctx, query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}, "", items, filters[v]{
+		"group-id":       text(func(x v) *string { return x.GroupId }),
+		"description":    text(func(x v) *string { return x.Description }),
+		"group-name":     text(func(x v) *string { return x.GroupName }),
+		"owner-id":       text(func(x v) *string { return x.OwnerId }),
+		"primary-vpc-id": text(func(x v) *string { return x.PrimaryVpcId }),
+	}, func(x v) []types.Tag { return x.Tags })
+	return &ec2.GetSecurityGroupsForVpcOutput{SecurityGroupForVpcs: found, NextToken: next}, err
 }

@@ -22,11 +22,7 @@ const maxTags = 50
 
 // tagsOf are the tags of a resource, by key; nil when it has none.
 func (s *Service) tagsOf(in scope, id string) []types.Tag {
-	row, err := s.tags.Get(in, in.key(id))
-	if err != nil {
-		return nil
-	}
-	return tagList(row.Value.Tags)
+	return tagList(sound(s.tags.Get(in, in.key(id))).Value.Tags)
 }
 
 // tagSet is tagsOf for the resources of which AWS shows an empty set too.

@@ -207,7 +207,11 @@ func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.C
 		if err := s.vpcs.room(c.scope, maxVPCs, nil, "VpcLimitExceeded", "VPCs"); err != nil {
 			return err
 		}
-		vpc, table, _ := c.newVPC(id, block, region.Value.DefaultDHCPOptionsID)
+		options, err := c.firstDHCPOptions(region.Value)
+		if err != nil {
+			return err
+		}
+		vpc, table, _ := c.newVPC(id, block, options)
 		switch in.InstanceTenancy {
 		case "", types.TenancyDefault:
 		case types.TenancyDedicated:
@@ -221,9 +225,6 @@ func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.C
 				return err
 			}
 			vpc.IPv6CIDRs = []record.CIDRAssociation{block}
-		}
-		if err := c.claimDHCPOptions(vpc.DHCPOptionsID); err != nil {
-			return err
 		}
 		s.vpcs.create(c, vpc)
 		s.routeTables.create(c, table)

@@ -210,9 +210,11 @@ func (c *change) removeEndpointRoutes(e *record.VPCEndpoint, tables []string) er
 func (c *change) addEndpointSubnets(e *record.VPCEndpoint, subnets []string) error {
 	zones := map[string]string{}
 	for _, id := range e.SubnetIDs {
-		if subnet, err := c.s.subnets.value(c.scope, &id); err == nil {
-			zones[subnet.AvailabilityZone] = id
+		subnet, err := c.s.subnets.value(c.scope, &id)
+		if err != nil {
+			return err
 		}
+		zones[subnet.AvailabilityZone] = id
 	}
 	for _, id := range subnets {
 		subnet, err := c.s.subnets.value(c.scope, &id)
