@@ -6,6 +6,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -170,6 +173,9 @@ func (d *daemon) connect(ctx context.Context) (err error) {
 	if os.Geteuid() == 0 {
 		spec.OOMScoreAdj = -900 // everything else can start again; with etcd the clusters stand still
 	}
+	if err := d.roomForEtcd(); err != nil {
+		return err
+	}
 	if _, err := d.processes.Ensure(ctx, spec); err != nil {
 		return err
 	}
@@ -178,7 +184,7 @@ func (d *daemon) connect(ctx context.Context) (err error) {
 	defer abandon(nil)
 	unsubscribe := d.events.subscribe(func(e process.Event) {
 		if e.Name == etcdProcess && e.Died && e.Status.Deaths >= 3 {
-			abandon(fmt.Errorf("etcd does not start: %s", lastLine(spec.Log)))
+			abandon(fmt.Errorf("etcd does not start: %s", lastWords(spec.Log)))
 		}
 	})
 	defer unsubscribe()
@@ -238,12 +244,46 @@ func (d *daemon) listenWebhooks() (net.Listener, error) {
 	return l, nil
 }
 
-// lastLine is the end of a log, for an error.
-func lastLine(file string) string {
+// etcdDisk is what must be free for etcd to start: it sets aside its logs of 64 MB each in advance.
+const etcdDisk = 192 << 20
+
+// roomForEtcd refuses to start an etcd that would die of a full disk. One that runs is left alone.
+func (d *daemon) roomForEtcd() error {
+	for _, p := range d.processes.List(etcdProcess) {
+		if p.Running {
+			return nil
+		}
+	}
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(string(d.dir), &s); err != nil {
+		return fmt.Errorf("file system of %s: %w", d.dir, err)
+	}
+	if free := int64(s.Bavail) * s.Bsize; free < etcdDisk {
+		return fmt.Errorf("the disk of %s is full: %d MiB are free and etcd needs %d MiB: free some space (df -h %s), or give --data-dir a directory on another disk",
+			d.dir, free>>20, etcdDisk>>20, d.dir)
+	}
+	return nil
+}
+
+// lastWords are why a program that has died says it did, by the end of its log: what it told the
+// user, or the last entry of a level that is bad enough.
+func lastWords(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for _, line := range slices.Backward(lines) {
+		if said, ok := strings.CutPrefix(line, "coracle: "); ok {
+			return said
+		}
+		if said, ok := strings.CutPrefix(line, "panic: "); ok {
+			return said
+		}
+		var entry struct{ Level, Msg, Error string }
+		if json.Unmarshal([]byte(line), &entry) == nil && slices.Contains([]string{"error", "panic", "fatal"}, entry.Level) {
+			return strings.TrimSuffix(entry.Msg+": "+entry.Error, ": ")
+		}
+	}
 	return lines[len(lines)-1]
 }

@@ -86,6 +86,11 @@ func (d Dir) Create() error {
 			return d.explain(err)
 		}
 	}
+	// Without room for a line of its log a daemon could not even say why it ends.
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(string(d), &fs); err == nil && int64(fs.Bavail)*fs.Bsize < 1<<20 {
+		return d.explain(syscall.ENOSPC)
+	}
 	return nil
 }
 
