@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coracle-eks/coracle/internal/crash"
 )
 
@@ -26,18 +28,18 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "program":
 		fmt.Println("hello from", os.Args[1])
-		select {}
+		pause()
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
-		select {}
+		pause()
 	case "parent": // of a process that it leaves behind in its session
 		c := exec.Command(os.Args[0], "grandchild")
 		c.Env = append(os.Environ(), "ROLE=program")
 		if err := c.Start(); err != nil {
 			panic(err)
 		}
-		select {}
+		pause()
 	case "mortal":
 		os.Exit(3)
 	case "daemon": // dies where CORACLE_CRASH_AT says
@@ -48,7 +50,14 @@ func TestMain(m *testing.M) {
 		if _, err := s.Ensure(context.Background(), spec(os.Args[2], "program")); err != nil {
 			panic(err)
 		}
-		select {}
+		pause()
+	}
+}
+
+// pause waits for a signal. A select without cases would be taken for a deadlock.
+func pause() {
+	for {
+		_ = unix.Pause() // always says that it was interrupted
 	}
 }
 
