@@ -299,7 +299,7 @@ var awsVersion = regexp.MustCompile(`aws-cli/(\d+)\.(\d+)\.`)
 // awsCLI wants a command line that knows AWS_ENDPOINT_URL.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 func awsCLI(ctx context.Context, _ Host) []Finding {
-	const install = "python3 -m venv ~/.awscli && ~/.awscli/bin/pip install awscli && ln -s ~/.awscli/bin/aws /usr/local/bin/aws"
+	const install = "apt-get install -y awscli   # or: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 	path, err := exec.LookPath("aws")
 	if err != nil {
 		return warn(install, "no aws command on the PATH")
@@ -312,7 +312,8 @@ func awsCLI(ctx context.Context, _ Host) []Finding {
 	major, _ := strconv.Atoi(match[1])
 	minor, _ := strconv.Atoi(match[2])
 	if major == 1 && minor < 29 || major == 2 && minor < 13 {
-		return warn(install, "%s is too old to know AWS_ENDPOINT_URL and would call the real AWS: 1.29 or 2.13 is needed", firstLine(out))
+		return warn("alias aws='aws --endpoint-url \"$AWS_ENDPOINT_URL\"'   # or install 1.29, 2.13 or newer",
+			"%s is too old to know AWS_ENDPOINT_URL and would call the real AWS", match[0][:len(match[0])-1])
 	}
 	return ok("%s", match[0][:len(match[0])-1])
 }
