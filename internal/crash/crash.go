@@ -1,20 +1,22 @@
 // Package crash names the instructions at which a test may kill the daemon.
 //
 // A [Point] stands where something has just been done to the world or to the store and
-// something else must follow. With CORACLE_CRASH_AT set to a point's name the process dies
-// there with SIGKILL, as if the machine had lost its power; a test that starts it again must
-// see it converge. Without the variable a point costs one comparison.
+// something else must follow. With CORACLE_CRASH_AT set to a point's name, or several with
+// commas between them, the process dies at the first that it reaches with SIGKILL, as if the
+// machine had lost its power; a test that starts it again must see it converge. Without the
+// variable a point costs one comparison.
 package crash
 
 import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 )
 
-// Environment is the variable that names the point to die at.
+// Environment is the variable that names the points to die at.
 const Environment = "CORACLE_CRASH_AT"
 
 // Point is one place to die. The zero Point is none.
@@ -36,7 +38,7 @@ func At(name string) Point {
 		panic(fmt.Sprintf("crash: point %q is defined twice", name))
 	}
 	points = append(points, name)
-	return Point{name: name, armed: os.Getenv(Environment) == name}
+	return Point{name: name, armed: slices.Contains(strings.Split(os.Getenv(Environment), ","), name)}
 }
 
 // Name is the point's name.

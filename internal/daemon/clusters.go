@@ -36,15 +36,16 @@ type clusters struct {
 func (d *daemon) openClusters() (*clusters, error) {
 	dir := d.dir.Join("clusters")
 	planes := controlplane.New(controlplane.Options{
-		Store:     d.store,
-		Etcd:      d.etcd,
-		Dir:       dir,
-		Host:      d.processes,
-		Bundles:   bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
-		EC2:       func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
-		Subscribe: d.events.subscribe,
-		Webhooks:  d.webhooks,
-		Log:       d.log,
+		Store:         d.store,
+		Etcd:          d.etcd,
+		Dir:           dir,
+		Host:          d.processes,
+		Bundles:       bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
+		EC2:           func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
+		Subscribe:     d.events.subscribe,
+		Webhooks:      d.webhooks,
+		CloudProvider: d.cloudProvider,
+		Log:           d.log,
 	})
 	c := &clusters{
 		authenticator: authenticator.New(authenticator.Options{

@@ -217,7 +217,7 @@ func (d *daemon) reconcile(ctx context.Context) error {
 	}, d.log, run)
 }
 
-// handler answers on the AWS endpoint. No operation of AWS has a path under /healthz or /id/.
+// handler answers on the AWS endpoint. No operation of AWS has a path under /healthz, /id/ or /credentials/.
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,6 +227,8 @@ func (d *daemon) handler() http.Handler {
 			io.WriteString(w, "ok\n") //nolint:errcheck // the client is gone
 		case strings.HasPrefix(r.URL.Path, oidc.Prefix):
 			discovery.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, credentialsPrefix):
+			d.serveCredentials(w, r)
 		default:
 			d.front.mux.ServeHTTP(w, r)
 		}

@@ -186,6 +186,16 @@ func (d *Daemon) Launch() {
 	d.mu.Unlock()
 }
 
+// Log is what the daemons of this data directory have logged so far.
+func (d *Daemon) Log() string {
+	d.t.Helper()
+	text, err := os.ReadFile(d.log.Name())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // SetExtraEnv replaces what is added to the environment of the next Launch.
 func (d *Daemon) SetExtraEnv(env ...string) { d.extra = env }
 

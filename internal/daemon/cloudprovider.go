@@ -1,0 +1,115 @@
+package daemon
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// The cloud controller manager of a cluster calls AWS under the cluster's role, as on EKS. It
+// gets the role's credentials as a container does: from a URL, for a token that only it and the
+// daemon know, and anew before they end.
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+
+// credentialsPrefix is where the URLs of credentials begin; the cluster's ID follows.
+const credentialsPrefix = "/credentials/"
+
+// cloudProvider is how the cloud controller manager of a cluster reaches AWS. It stays the same
+// while the daemon listens on the same address.
+func (d *daemon) cloudProvider(c record.Cluster) (controlplane.CloudProvider, error) {
+	endpoint := EndpointURL(d.settings.Listen)
+	token, err := d.credentialsToken(c)
+	if err != nil {
+		return controlplane.CloudProvider{}, err
+	}
+	return controlplane.CloudProvider{Endpoint: endpoint, Env: []string{
+		"AWS_REGION=" + c.Region,
+		"AWS_ENDPOINT_URL=" + endpoint,
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI=" + endpoint + credentialsPrefix + c.ID,
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN=" + token,
+	}}, nil
+}
+
+// credentialsToken is derived from a secret of the cluster that never changes.
+func (d *daemon) credentialsToken(c record.Cluster) (string, error) {
+	secrets, err := record.ControlPlaneSecretsTable(d.store).Get(context.Background(), c.Key())
+	if err == nil && secrets.Value.ClusterID != c.ID {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("the keys of cluster %s: %w", c.Name, err)
+	}
+	mac := hmac.New(sha256.New, secrets.Value.ServiceAccountKey)
+	mac.Write([]byte("credentials of the cloud controller manager"))
+	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// serveCredentials answers a cloud controller manager with credentials of its cluster's role.
+func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
+	answer := func(status int, body any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(body) // the client is gone
+	}
+	type refusal struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	id := strings.TrimPrefix(r.URL.Path, credentialsPrefix)
+	cluster, err := d.clusterByID(r.Context(), id)
+	var token string
+	if err == nil {
+		token, err = d.credentialsToken(cluster)
+	}
+	// Whether a cluster exists is nobody's business who does not know its token.
+	if err != nil || !hmac.Equal([]byte(token), []byte(r.Header.Get("Authorization"))) {
+		answer(http.StatusUnauthorized, refusal{"AccessDenied", "the authorization token is not that of this cluster"})
+		return
+	}
+	role, err := d.front.identity.RoleByARN(r.Context(), cluster.RoleARN)
+	if err == nil {
+		var trusted bool
+		if trusted, err = d.front.identity.Trusts(r.Context(), cluster.RoleARN, "eks.amazonaws.com"); err == nil && !trusted {
+			err = errors.New("its trust policy no longer lets eks.amazonaws.com assume it")
+		}
+	}
+	if err != nil {
+		answer(http.StatusForbidden, refusal{"AccessDenied", fmt.Sprintf("the role %s of cluster %s: %v", cluster.RoleARN, cluster.Name, err)})
+		return
+	}
+	credentials, err := d.front.identity.ServiceRoleCredentials(role.Account, role.Name, "EKS").Retrieve(r.Context())
+	if err != nil {
+		d.log.Error("credentials for a cloud controller manager", "cluster", cluster.Name, "error", err)
+		answer(http.StatusInternalServerError, refusal{"InternalFailure", "the daemon's log says why"})
+		return
+	}
+	answer(http.StatusOK, map[string]string{
+		"AccessKeyId": credentials.AccessKeyID, "SecretAccessKey": credentials.SecretAccessKey, "Token": credentials.SessionToken,
+		"Expiration": credentials.Expires.UTC().Format(time.RFC3339), "RoleArn": cluster.RoleARN,
+	})
+}
+
+// clusterByID finds a cluster by its ID.
+func (d *daemon) clusterByID(ctx context.Context, id string) (record.Cluster, error) {
+	rows, err := record.Clusters(d.store).List(ctx, "")
+	if err != nil {
+		return record.Cluster{}, err
+	}
+	for _, row := range rows {
+		if row.Value.ID == id {
+			return row.Value, nil
+		}
+	}
+	return record.Cluster{}, fmt.Errorf("cluster %q: %w", id, store.ErrNotFound)
+}
