@@ -17,8 +17,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// poll is how often what has no other way to tell is asked.
-const poll = 10 * time.Millisecond
+// poll is how often what has no other way to tell is asked, if there is but one to ask.
+const poll = 5 * time.Millisecond
 
 // Config is how the given user of the groups, one of EKS's own such as eks:node-manager, reaches the cluster's
 // API server. Its certificate is valid for a year from now. It is for the managed service's
@@ -104,8 +104,11 @@ func firstLine(b []byte) string {
 func (c *Controller) await(ctx context.Context, name string, timeout time.Duration, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
-	ticker := time.NewTicker(poll)
-	defer ticker.Stop()
+	// The more there are to ask, the less often, or the answers would cost what the starts need.
+	c.polls.Add(1)
+	defer c.polls.Add(-1)
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
 	for {
 		err := ask(ctx)
 		if err == nil {
@@ -114,13 +117,14 @@ func (c *Controller) await(ctx context.Context, name string, timeout time.Durati
 		if died := c.diedOften(name); died != nil {
 			return died
 		}
+		timer.Reset(poll * time.Duration(c.polls.Load()))
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errTimeout) {
 				return fmt.Errorf("%s is not healthy after %v: %w", componentOf(name), timeout, err)
 			}
 			return context.Cause(ctx)
-		case <-ticker.C:
+		case <-timer.C:
 		}
 	}
 }

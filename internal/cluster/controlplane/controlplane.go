@@ -26,11 +26,14 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
@@ -120,7 +123,9 @@ type Controller struct {
 	updates       store.Table[record.Update]
 	accessEntries store.Table[record.AccessEntry]
 
-	ports sync.Mutex // held while ports are chosen
+	ports  sync.Mutex          // held while ports are chosen
+	starts *semaphore.Weighted // of new clusters at once
+	polls  atomic.Int32        // how many wait by polling
 
 	mu    sync.Mutex
 	keyOf map[string]string // cluster key by cluster ID, of the clusters seen so far
@@ -187,6 +192,7 @@ func New(o Options) *Controller {
 		issuers:       record.Issuers(o.Store),
 		updates:       record.Updates(o.Store),
 		accessEntries: record.AccessEntries(o.Store),
+		starts:        semaphore.NewWeighted(int64(2 * runtime.NumCPU())), // a starting API server sleeps half the time
 		keyOf:         map[string]string{},
 	}
 }

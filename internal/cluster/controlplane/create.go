@@ -33,10 +33,35 @@ func (c *Controller) create(ctx context.Context, cluster record.Cluster, minor s
 	}
 	crashPrepared.Here()
 
-	components, err := c.specify(p)
+	version, err := c.start(ctx, p)
 	if err != nil {
 		return err
 	}
+	crashBeforeReady.Here()
+	err = c.observe(ctx, cluster, func(o *record.ControlPlane) {
+		o.Ready = true
+		o.Version, o.FullVersion = minor, version
+	})
+	if err != nil {
+		return err
+	}
+	crashReady.Here()
+	c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version, "endpoint", p.endpoint(), "took", c.clock.Since(began))
+	return c.maintain(ctx, cluster, minor)
+}
+
+// start brings the components of a new cluster up and EKS's objects into it, and says which
+// version serves.
+func (c *Controller) start(ctx context.Context, p plane) (version string, err error) {
+	components, err := c.specify(p)
+	if err != nil {
+		return "", err
+	}
+	// Many at once would only be in each other's way.
+	if err := c.starts.Acquire(ctx, 1); err != nil {
+		return "", err
+	}
+	defer c.starts.Release(1)
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := c.runAPIServer(working, p, components.apiServer, c.o.StartTimeout); err != nil {
@@ -53,23 +78,9 @@ func (c *Controller) create(ctx context.Context, cluster record.Cluster, minor s
 		return c.bootstrap(working, p)
 	})
 	if err := group.Wait(); err != nil {
-		return err
+		return "", err
 	}
-	version, err := c.serverVersion(ctx, p)
-	if err != nil {
-		return err
-	}
-	crashBeforeReady.Here()
-	err = c.observe(ctx, cluster, func(o *record.ControlPlane) {
-		o.Ready = true
-		o.Version, o.FullVersion = minor, version
-	})
-	if err != nil {
-		return err
-	}
-	crashReady.Here()
-	c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version, "endpoint", p.endpoint(), "took", c.clock.Since(began))
-	return c.maintain(ctx, cluster, minor)
+	return c.serverVersion(ctx, p)
 }
 
 // startControllers starts the controller manager and then, once it has made what users and tools
