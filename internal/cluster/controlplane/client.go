@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -20,8 +19,8 @@ import (
 // poll is how often what has no other way to tell is asked, if there is but one to ask.
 const poll = 5 * time.Millisecond
 
-// Config is how the given user of the groups, one of EKS's own such as eks:node-manager, reaches the cluster's
-// API server. Its certificate is valid for a year from now. It is for the managed service's
+// Config is how a user, one of EKS's own such as eks:node-manager, reaches the cluster's API
+// server, with a certificate that is valid for a year from now. It is for the managed service's
 // other controllers, which are clients like any other.
 func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error) {
 	seen, err := c.planes.Get(ctx, cluster.Key())
@@ -62,15 +61,18 @@ func (c *Controller) bootstrapClient(p plane) (*rest.Config, *http.Client, error
 	}
 	// EKS uses kubectl of the cluster's version.
 	config.UserAgent = "kubectl/v" + p.minor + ".0 (linux/amd64) kubernetes"
-	client, err := rest.HTTPClientFor(config)
+	client, err := clientFor(config)
 	return config, client, err
 }
 
-// dialing is a copy of config whose connections are made by dial, and shared with no one.
-func dialing(config *rest.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*http.Client, error) {
-	own := rest.CopyConfig(config)
-	own.Dial = dial
-	return rest.HTTPClientFor(own)
+// clientFor is a client with connections of its own. client-go would keep them, and their
+// certificate, for ever.
+func clientFor(config *rest.Config) (*http.Client, error) {
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true}}, nil
 }
 
 // get asks for a path and fails unless the answer is 200.

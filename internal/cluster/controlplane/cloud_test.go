@@ -27,7 +27,7 @@ func TestCloudControllerManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: d.plane(c).CertificateAuthority}})
+	client, err := clientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: d.plane(c).CertificateAuthority}})
 	if err != nil {
 		t.Fatal(err)
 	}

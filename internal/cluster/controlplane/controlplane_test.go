@@ -268,7 +268,7 @@ func (d *daemon) client(c record.Cluster, user string, groups ...string) (*http.
 	if err != nil {
 		d.Fatal(err)
 	}
-	client, err := dialing(config, nil)
+	client, err := clientFor(config)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func (d *daemon) client(c record.Cluster, user string, groups ...string) (*http.
 
 func anonymousClient(t *testing.T, seen record.ControlPlane) *http.Client {
 	t.Helper()
-	client, err := dialing(&rest.Config{Host: seen.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}}, nil)
+	client, err := clientFor(&rest.Config{Host: seen.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,9 @@ import (
 )
 
 // All clusters share one etcd. Each sees the keys below its own prefix only: its API server's
-// client certificate names an etcd user with a role that is granted nothing else.
+// client certificate names an etcd user with a role that is granted nothing else. For an external
+// etcd whose CA key the daemon does not have ([etcd.Connection.Separates]) all clusters use the
+// daemon's own certificate, and only their API servers' prefixes keep them apart.
 
 func etcdUser(clusterID string) string   { return "cluster-" + clusterID }
 func etcdPrefix(clusterID string) string { return "/clusters/" + clusterID }

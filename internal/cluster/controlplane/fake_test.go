@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -155,14 +154,4 @@ func (f fakeEC2) DeleteNetworkInterface(_ context.Context, in *ec2.DeleteNetwork
 		})
 	})
 	return &ec2.DeleteNetworkInterfaceOutput{}, nil
-}
-
-func (f fakeEC2) count(call string) int {
-	n := 0
-	for _, c := range f.state().Calls {
-		if strings.HasPrefix(c, call) {
-			n++
-		}
-	}
-	return n
 }

@@ -75,7 +75,7 @@ func (c *Controller) replace(ctx context.Context, cluster record.Cluster, minor 
 // awaitHealthy waits until a component other than the API server says that it is well.
 func (c *Controller) awaitHealthy(ctx context.Context, p plane, name string) error {
 	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: p.keys.ca.pem}}
-	client, err := rest.HTTPClientFor(config)
+	client, err := clientFor(config)
 	if err != nil {
 		return err
 	}
