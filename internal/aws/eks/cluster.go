@@ -15,8 +15,11 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// DescribeCluster describes a cluster. Tools poll it, so it costs a few lookups in memory and nothing that grows.
+// DescribeCluster describes a cluster. Tools poll it, so it costs a few lookups in memory and nothing that grows. A waiter is answered when there is something to tell.
 func (s *Service) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+	if err := s.awaitArrival(ctx, aws.ToString(in.Name)); err != nil {
+		return nil, err
+	}
 	row, err := s.cluster(ctx, aws.ToString(in.Name))
 	if err != nil {
 		return nil, err
