@@ -1,0 +1,41 @@
+// Package demo takes the guided tour, as a newcomer does.
+package demo
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/coracle-eks/coracle/test/harness"
+)
+
+func TestTheTourEndsWellTwice(t *testing.T) {
+	t.Parallel()
+	d := harness.Start(t)
+	for range 2 {
+		out := d.Run("", "coracle", "demo", "--data-dir", d.Dir, "--bundles", harness.Root()+"/bin/bundles")
+		for _, want := range []string{
+			"arn:aws:iam::111122223333:root",
+			"ACTIVE after",
+			"configmap/crew",
+			`User "arn:aws:sts::111122223333:assumed-role/demo-reader/ishmael" cannot delete resource "configmaps"`,
+			"Server Version: v1.36.",
+			"aws eks delete-cluster --name demo",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("the tour does not show %q:\n%s", want, out)
+			}
+		}
+	}
+	var clusters struct{ Clusters []string }
+	d.AWS(&clusters, "eks", "list-clusters")
+	if len(clusters.Clusters) > 0 {
+		t.Errorf("the tour left %v", clusters.Clusters)
+	}
+	var roles struct{ Roles []struct{ RoleName string } }
+	d.AWS(&roles, "iam", "list-roles")
+	for _, r := range roles.Roles {
+		if strings.HasPrefix(r.RoleName, "demo-") {
+			t.Errorf("the tour left the role %s", r.RoleName)
+		}
+	}
+}
