@@ -2,11 +2,7 @@ package ec2
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -168,12 +164,7 @@ func (c *change) once(token *string, kind naming, id string, request any) (prior
 	if aws.ToString(token) == "" {
 		return "", nil
 	}
-	parameters, err := json.Marshal(request)
-	if err != nil {
-		return "", fmt.Errorf("encode the request: %w", err)
-	}
-	digest := sha256.Sum256(parameters)
-	hash := hex.EncodeToString(digest[:])
+	hash := wire.Fingerprint(request)
 	key := record.EC2ClientTokenKey(c.account, c.region, kind.prefix, *token)
 	row, err := c.s.tokens.Get(c, key)
 	switch {
@@ -184,8 +175,9 @@ func (c *change) once(token *string, kind naming, id string, request any) (prior
 		return "", nil
 	case err != nil:
 		return "", err
-	case row.Value.RequestHash != hash:
-		return "", wire.Errorf("IdempotentParameterMismatch", "The client token '%s' was used for another request, which created %s.", *token, row.Value.ResourceID)
+	}
+	if _, err := wire.Repeated(c, token, hash, *token, row.Value.RequestHash); err != nil {
+		return "", err
 	}
 	return row.Value.ResourceID, nil
 }

@@ -149,10 +149,7 @@ func (s *Service) entry(ctx context.Context, c record.Cluster, principalARN stri
 // CreateAccessEntry lets an IAM principal into a cluster.
 func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEntryInput) (*eks.CreateAccessEntryOutput, error) {
 	name := aws.ToString(in.ClusterName)
-	hash, err := requestHash(in)
-	if err != nil {
-		return nil, err
-	}
+	hash := wire.Fingerprint(in)
 	for {
 		cluster, err := s.changeableCluster(ctx, name)
 		if err != nil {
@@ -170,7 +167,7 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEnt
 			return nil, err
 		}
 		if there && old.Value.ClusterID == c.ID {
-			same, err := repeated(name, in.ClientRequestToken, hash, old.Value.ClientRequestToken, old.Value.RequestHash)
+			same, err := wire.Repeated(ctx, in.ClientRequestToken, hash, old.Value.ClientRequestToken, old.Value.RequestHash)
 			if err != nil {
 				return nil, err
 			}

@@ -19,10 +19,7 @@ import (
 
 // CreateCluster records a cluster in CREATING and lets its creator in; the control-plane controller makes it ACTIVE.
 func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput) (*eks.CreateClusterOutput, error) {
-	hash, err := requestHash(in)
-	if err != nil {
-		return nil, err
-	}
+	hash := wire.Fingerprint(in)
 	for {
 		if out, err := s.createdBefore(ctx, in, hash); out != nil || err != nil {
 			return out, err
@@ -57,7 +54,7 @@ func (s *Service) createdBefore(ctx context.Context, in *eks.CreateClusterInput,
 	} else if err != nil {
 		return nil, err
 	}
-	same, err := repeated(name, in.ClientRequestToken, hash, row.Value.ClientRequestToken, row.Value.RequestHash)
+	same, err := wire.Repeated(ctx, in.ClientRequestToken, hash, row.Value.ClientRequestToken, row.Value.RequestHash)
 	if err != nil {
 		return nil, err
 	}

@@ -14,14 +14,9 @@ package eks
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/uuid"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -110,35 +105,5 @@ func (s *Service) cluster(ctx context.Context, name string) (store.Row[record.Cl
 
 // timestamp is now as the API shows it: in UTC, to the millisecond.
 func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
-
-// requestHash identifies a request but for its client token: input is the SDK's input structure.
-func requestHash(input any) (string, error) {
-	raw, err := json.Marshal(input)
-	if err != nil {
-		return "", fmt.Errorf("hash a request: %w", err)
-	}
-	members := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return "", fmt.Errorf("hash a request: %w", err)
-	}
-	delete(members, "ClientRequestToken")
-	if raw, err = json.Marshal(members); err != nil {
-		return "", fmt.Errorf("hash a request: %w", err)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:16]), nil
-}
-
-// repeated reports whether a request with that token and hash is the one that was recorded with the stored ones. The same
-// token with another request is an error.
-func repeated(cluster string, token *string, hash, storedToken, storedHash string) (bool, error) {
-	if aws.ToString(token) == "" || *token != storedToken {
-		return false, nil
-	}
-	if hash != storedHash {
-		return false, invalidParameter(cluster, "The clientRequestToken %s was already used by a request with other parameters", *token)
-	}
-	return true, nil
-}
 
 func newUUID() string { return uuid.NewString() }

@@ -29,10 +29,7 @@ type change struct {
 // startUpdate records a change and its update object, both or neither. A cluster has one update at a time: the transaction
 // demands that the cluster is as it was when nothing was found in progress, and every update writes the cluster.
 func (s *Service) startUpdate(ctx context.Context, ch change) (*types.Update, error) {
-	hash, err := requestHash(ch.request)
-	if err != nil {
-		return nil, err
-	}
+	hash := wire.Fingerprint(ch.request)
 	for {
 		row, err := s.clusters.Copy(ctx, placeOf(ctx).clusterKey(ch.cluster))
 		if errors.Is(err, store.ErrNotFound) {
@@ -91,7 +88,7 @@ func (s *Service) startedBefore(ctx context.Context, c record.Cluster, token *st
 		return nil, err
 	}
 	for _, u := range all {
-		if same, err := repeated(c.Name, token, hash, u.ClientRequestToken, u.RequestHash); err != nil {
+		if same, err := wire.Repeated(ctx, token, hash, u.ClientRequestToken, u.RequestHash); err != nil {
 			return nil, err
 		} else if same {
 			return describeUpdate(u), nil

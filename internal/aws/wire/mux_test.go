@@ -340,43 +340,28 @@ func TestMinimalInputPassesValidation(t *testing.T) {
 }
 
 func TestIdempotency(t *testing.T) {
-	answers := answersInMemory{}
-	created := 0
-	create := func(name, token string) (*eks.CreateClusterOutput, error) {
-		ctx := wire.WithOperation(wire.WithCaller(t.Context(), alice), wire.EKS, "CreateCluster", &eks.CreateClusterInput{Name: &name, ClientRequestToken: &token})
-		return wire.Idempotent(ctx, answers, &token, func(context.Context) (*eks.CreateClusterOutput, error) {
-			created++
-			at := time.UnixMilli(1700000000123).UTC()
-			return &eks.CreateClusterOutput{Cluster: &ekstypes.Cluster{Name: &name, CreatedAt: &at, Tags: map[string]string{"n": fmt.Sprint(created)}}}, nil
-		})
+	input := func(name, token string) *eks.CreateClusterInput {
+		return &eks.CreateClusterInput{Name: &name, ClientRequestToken: &token}
 	}
-	first, err := create("a", "t1")
-	if err != nil {
-		t.Fatal(err)
+	recorded := wire.Fingerprint(input("a", "t1"))
+	ctx := wire.WithOperation(t.Context(), wire.EKS, "CreateCluster", nil)
+	for what, c := range map[string]struct {
+		name, token string
+		same        bool
+		code        string
+	}{
+		"the same request":           {"a", "t1", true, ""},
+		"no token":                   {"a", "", false, ""},
+		"another token":              {"a", "t2", false, ""},
+		"the token of another":       {"b", "t1", false, "InvalidParameterException"},
+		"another request altogether": {"b", "t2", false, ""},
+	} {
+		same, err := wire.Repeated(ctx, &c.token, wire.Fingerprint(input(c.name, c.token)), "t1", recorded)
+		var mismatch *wire.Error
+		if same != c.same || (c.code != "") != errors.As(err, &mismatch) || mismatch != nil && mismatch.Code != c.code {
+			t.Errorf("%s: %v %v", what, same, err)
+		}
 	}
-	again, err := create("a", "t1")
-	if err != nil || created != 1 || again.Cluster.Tags["n"] != "1" || !again.Cluster.CreatedAt.Equal(*first.Cluster.CreatedAt) {
-		t.Errorf("the same request gave %+v, %v after %d creations", again, err, created)
-	}
-	var mismatch *wire.Error
-	if _, err := create("b", "t1"); !errors.As(err, &mismatch) || created != 1 {
-		t.Errorf("the token with other parameters gave %v", err)
-	}
-	if _, err := create("b", "t2"); err != nil || created != 2 {
-		t.Errorf("another token gave %v after %d creations", err, created)
-	}
-}
-
-type answersInMemory map[string][]byte
-
-func (a answersInMemory) Answer(_ context.Context, key string) ([]byte, bool, error) {
-	v, ok := a[key]
-	return v, ok, nil
-}
-
-func (a answersInMemory) SaveAnswer(_ context.Context, key string, value []byte) error {
-	a[key] = value
-	return nil
 }
 
 func TestErrorBodyIsJSON(t *testing.T) {

@@ -53,7 +53,7 @@ var (
 	}
 	EKS = &Service{
 		Name: "eks", SigningName: "eks", ActionPrefix: "eks", Protocol: RestJSON1, APIVersion: "2017-11-01", PageSize: 100,
-		invalid: "InvalidParameterException", mismatch: "InvalidRequestException", badToken: "InvalidParameterException",
+		invalid: "InvalidParameterException", mismatch: "InvalidParameterException", badToken: "InvalidParameterException",
 	}
 	ELBv2 = &Service{
 		Name: "elasticloadbalancingv2", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing", Protocol: AWSQuery, APIVersion: "2015-12-01",
