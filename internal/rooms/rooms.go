@@ -56,7 +56,6 @@ var Rules = []Rule{
 	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/process"}, []string{"github.com/aws", "k8s.io"},
 		"it looks at the host and changes nothing"},
 	{"internal/version", nil, world, "it is one string"},
-	{"internal/deps", nil, nil, "it pins modules until their users land"},
 	{"internal/rooms", nil, nil, "this table"},
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, nil,
