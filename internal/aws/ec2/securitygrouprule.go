@@ -520,6 +520,8 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.Descri
 		if err := ruleNames.valid(id); err != nil {
 			return nil, err
 		}
+	}
+	if len(unknown) > 0 {
 		return nil, ruleNames.missing(unknown...)
 	}
 	slices.SortFunc(all, func(a, b item[types.SecurityGroupRule]) int { return strings.Compare(a.id, b.id) })

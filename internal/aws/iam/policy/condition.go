@@ -74,7 +74,6 @@ type condition struct {
 
 	// match says whether a value of the request fits one of the policy's values.
 	match    func(c *condition, value string, keys Keys) bool
-	compare  func(order int) bool // of numbers and dates
 	patterns []pattern
 	arns     []arnPattern
 	numbers  []float64
