@@ -72,7 +72,7 @@ func (d *daemon) eksEC2(account, region string) *ec2.Client {
 
 // webhooks are the two kubeconfigs with which the API server of a cluster reaches the authenticator.
 func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
-	certificate, key, err := d.authority.Ensure(d.dir.Join("pki", "webhooks"), c.ID, authenticator.ClientLeaf(c.ID))
+	certificate, key, err := d.authority.Ensure(d.dir.Join("clusters", c.ID, "webhooks"), "client", authenticator.ClientLeaf(c.ID))
 	if err != nil {
 		return controlplane.Webhooks{}, fmt.Errorf("certificate for the webhooks of cluster %s: %w", c.Name, err)
 	}

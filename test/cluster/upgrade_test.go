@@ -41,7 +41,7 @@ func TestAnUpgradeThatDoesNotComeUpIsTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	d := harness.Start(t, "CORACLE_BUNDLES="+bundles, "CORACLE_UPGRADE_TIMEOUT=5s")
+	d := harness.Start(t, "CORACLE_BUNDLES="+bundles)
 	d.CreateCluster("old", "1.35", d.ClusterRole(), d.Subnets())
 	d.AwaitStatus("old", ekstypes.ClusterStatusActive)
 	config := d.Kubeconfig("old")

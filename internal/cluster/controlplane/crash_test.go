@@ -194,9 +194,12 @@ func (m *mortal) complete(t *testing.T, c record.Cluster, minor string) {
 	}
 }
 
+// oneAtATime tells the tests to let daemons die at one point each, as "make test-all" does.
+var oneAtATime = os.Getenv("CORACLE_TEST") == "all"
+
 func TestADaemonKilledWhileItCreates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes")
+	if !oneAtATime {
+		t.Skip("test/chaos dies at all of these in one life; CORACLE_TEST=all dies at each alone, which takes minutes")
 	}
 	needBundle(t, "1.35")
 	m := newMortal(t)
@@ -212,15 +215,15 @@ func TestADaemonKilledWhileItCreates(t *testing.T) {
 }
 
 func TestADaemonKilledWhileItUpgrades(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes")
-	}
 	needBundle(t, "1.35", "1.36")
 	m := newMortal(t)
 	c := m.create(newCluster("rising", "1.35"))
 	m.settle(t, "the cluster to be ready", m.ready(c))
 	from, to := "1.35", "1.36" // and back again: the controller does not mind the direction
 	for _, point := range dieUpgrading {
+		if !oneAtATime {
+			break
+		}
 		t.Run(point, func(t *testing.T) {
 			id := m.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: from}, func(c *record.Cluster) { c.Version = to })
 			m.through(t, point, "the update to end", m.ended(c, id))
@@ -248,8 +251,8 @@ func TestADaemonKilledWhileItUpgrades(t *testing.T) {
 }
 
 func TestADaemonKilledWhileItDeletes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes")
+	if !oneAtATime {
+		t.Skip("test/chaos dies at all of these in one life; CORACLE_TEST=all dies at each alone, which takes minutes")
 	}
 	needBundle(t, "1.35")
 	m := newMortal(t)
