@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"net/url"
@@ -28,7 +29,7 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 	serve := func(listen string) *embed.Etcd {
 		t.Helper()
 		c := embed.NewConfig()
-		c.Dir, c.LogLevel, c.UnsafeNoFsync = dir, "error", true
+		c.Dir, c.LogLevel, c.UnsafeNoFsync = dir, "panic", true
 		anywhere := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 		c.ListenPeerUrls, c.AdvertisePeerUrls = anywhere, anywhere
 		c.ListenClientUrls = []url.URL{{Scheme: "http", Host: listen}}
@@ -61,7 +62,7 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 		<-e.Server.StopNotify()
 	}
 	etcd := serve(address)
-	s, err := store.Open(ctx, connect(address), store.Options{Log: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(ctx, connect(address), store.Options{Log: slog.New(slog.DiscardHandler), WriteTimeout: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +80,9 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 	}
 	stop(etcd)
 
+	if _, err := boats.Create(ctx, "refused", boat{}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a write during the outage: %v", err)
+	}
 	// Reads go on; another store changes the data where the first cannot see it.
 	if row, err := boats.Get(ctx, "kept"); err != nil || row.Value.Oars != 1 {
 		t.Errorf("during the outage: %v %v", row, err)

@@ -24,6 +24,9 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrConflict says that the row changed since it was read.
 	ErrConflict = errors.New("changed since it was read")
+	// ErrUnavailable says that etcd did not carry out a write, or did not say so in time. In the
+	// second case it may have; nothing was acknowledged.
+	ErrUnavailable = errors.New("etcd does not answer")
 )
 
 // Store is an open set of tables. It is safe for concurrent use.
@@ -31,6 +34,7 @@ type Store struct {
 	client *clientv3.Client
 	prefix string
 	log    *slog.Logger
+	limit  time.Duration
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -47,6 +51,8 @@ type Options struct {
 	Prefix string
 	// Log receives what the store has to say about its watch; slog.Default() when nil.
 	Log *slog.Logger
+	// WriteTimeout is how long a write may take before it fails with ErrUnavailable; 10 s when 0.
+	WriteTimeout time.Duration
 	// Migrations bring an older store up to date, in order of their versions.
 	Migrations []Migration
 }
@@ -60,6 +66,9 @@ func Open(ctx context.Context, client *clientv3.Client, o Options) (*Store, erro
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 10 * time.Second
+	}
 	if err := migrate(ctx, client, o.Prefix, o.Migrations); err != nil {
 		return nil, err
 	}
@@ -68,6 +77,7 @@ func Open(ctx context.Context, client *clientv3.Client, o Options) (*Store, erro
 		client: client,
 		prefix: o.Prefix + "t/",
 		log:    o.Log,
+		limit:  o.WriteTimeout,
 		cancel: cancel,
 		done:   make(chan struct{}),
 		moved:  make(chan struct{}),

@@ -67,6 +67,8 @@ func (t Table[T]) AbsentOp(key string) Op { return t.op(key, Op{want: wantAbsent
 // Txn carries out all ops or none. The error of the first op that could not be is
 // ErrExists, ErrNotFound or ErrConflict, wrapped with its row. A row may stand in one op only.
 func (s *Store) Txn(ctx context.Context, ops ...Op) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
 	var (
 		cmps  []clientv3.Cmp
 		then  []clientv3.Op
@@ -97,7 +99,7 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 	}
 	resp, err := s.client.Txn(ctx).If(cmps...).Then(then...).Else(other...).Commit()
 	if err != nil {
-		return fmt.Errorf("write to the store: %w", err)
+		return fmt.Errorf("write to the store: %w: %w", ErrUnavailable, err)
 	}
 	if resp.Succeeded {
 		if !wrote(resp) {

@@ -92,7 +92,7 @@ func (s *server) release() {
 func start(data string) (*embed.Etcd, error) {
 	c := embed.NewConfig()
 	c.Dir = data
-	c.LogLevel = "error"
+	c.LogLevel = "panic"
 	c.UnsafeNoFsync = true
 	any := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = any, any
