@@ -225,7 +225,9 @@ func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *iam.Ge
 	if err != nil {
 		return nil, err
 	}
-	o := &iam.GetAccountAuthorizationDetailsOutput{Marker: marker, IsTruncated: truncated}
+	// All four lists are in every answer: clients that merge pages look for each.
+	o := &iam.GetAccountAuthorizationDetailsOutput{Marker: marker, IsTruncated: truncated,
+		UserDetailList: []types.UserDetail{}, GroupDetailList: []types.GroupDetail{}, RoleDetailList: []types.RoleDetail{}, Policies: []types.ManagedPolicyDetail{}}
 	for _, d := range some {
 		if err := d.add(o); err != nil {
 			return nil, err

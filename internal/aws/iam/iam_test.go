@@ -379,10 +379,34 @@ func TestSummaryAndDetails(t *testing.T) {
 	pages := iam.NewGetAccountAuthorizationDetailsPaginator(c, &iam.GetAccountAuthorizationDetailsInput{MaxItems: aws.Int32(2)})
 	for pages.HasMorePages() {
 		out := must[*iam.GetAccountAuthorizationDetailsOutput](t)(pages.NextPage(ctx))
+		if out.UserDetailList == nil || out.GroupDetailList == nil || out.RoleDetailList == nil || out.Policies == nil {
+			t.Errorf("a page lacks one of its lists: %+v", out)
+		}
 		users, groups, roles, policies = users+len(out.UserDetailList), groups+len(out.GroupDetailList), roles+len(out.RoleDetailList), policies+len(out.Policies)
 	}
 	if users != 2 || groups != 1 || roles != 3 || policies != 2 { // the policy of the account, and AWS's of EKS's role
 		t.Errorf("%d users, %d groups, %d roles, %d policies", users, groups, roles, policies)
+	}
+}
+
+// eksctl registers the issuer with the port, and then asks for the provider without it.
+func TestProviderOfAURLWithPort(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
+	created := must[*iam.CreateOpenIDConnectProviderOutput](t)(c.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: p("https://oidc.eks.us-east-1.amazonaws.com:443/id/AB12")}))
+	want := "arn:aws:iam::" + iamtest.Account + ":oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/AB12"
+	if *created.OpenIDConnectProviderArn != want {
+		t.Errorf("created %s, want %s", *created.OpenIDConnectProviderArn, want)
+	}
+	got := must[*iam.GetOpenIDConnectProviderOutput](t)(c.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: p(want)}))
+	if *got.Url != "oidc.eks.us-east-1.amazonaws.com/id/AB12" {
+		t.Errorf("the URL is %s", *got.Url)
+	}
+	for url, want := range map[string]string{"https://oidc.eks.us-east-1.amazonaws.com/id/AB12": "EntityAlreadyExists", "https://:443": "ValidationError"} {
+		if _, err := c.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: p(url)}); code(err) != want {
+			t.Errorf("%s: %v, want %s", url, err, want)
+		}
 	}
 }
 

@@ -34,16 +34,17 @@ func (s *Service) changeProvider(ctx context.Context, arn *string, edit func(*re
 	return err
 }
 
-// issuer checks the URL of a provider and returns it as its ARN has it: without scheme and without a slash at the end.
+// issuer checks the URL of a provider and returns it as its ARN has it: without scheme, without the port that the scheme
+// implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end.
 func issuer(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "https" || u.Host == "":
+	case err != nil || u.Scheme != "https" || u.Hostname() == "":
 		return "", validation("Invalid Open ID Connect Provider URL: %q. The URL must begin with https:// and correspond to the iss claim of the provider's tokens.", text)
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return "", validation("Invalid Open ID Connect Provider URL: %q. The URL must not have a query, a fragment or a user.", text)
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(text, "https://"), "/"), nil
+	return strings.TrimSuffix(strings.TrimSuffix(u.Host, ":443")+u.EscapedPath(), "/"), nil
 }
 
 var thumbprint = regexp.MustCompile(`^[0-9a-fA-F]{40}$`)
