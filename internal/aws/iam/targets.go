@@ -25,7 +25,7 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		return nil, err
 	}
 	addRequestTags(members, t.Conditions)
-	if arn := text(members, "PolicyArn"); arn != "" && !strings.Contains(t.Resource, ":policy/") {
+	if arn := text(members, "PolicyArn"); arn != "" && t.Resource != arn {
 		t.Conditions["iam:PolicyARN"] = []string{arn}
 	}
 	if arn := text(members, "PermissionsBoundary"); arn != "" {
@@ -33,6 +33,14 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	}
 	targets := []wire.Target{t}
 	switch in := input.(type) {
+	case *iam.UpdateUserInput:
+		if in.NewPath != nil || in.NewUserName != nil {
+			targets = append(targets, renamed(t, "user", in.NewPath, in.NewUserName))
+		}
+	case *iam.UpdateGroupInput:
+		if in.NewPath != nil || in.NewGroupName != nil {
+			targets = append(targets, renamed(t, "group", in.NewPath, in.NewGroupName))
+		}
 	case *iam.CreateServiceLinkedRoleInput:
 		t.Conditions["iam:AWSServiceName"] = []string{*in.AWSServiceName}
 	case *iam.AddRoleToInstanceProfileInput:
@@ -43,6 +51,22 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		targets = append(targets, role)
 	}
 	return targets, nil
+}
+
+// renamed is the target that a user or group becomes with another path or name: who may change it must be allowed to change that one as well.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_UpdateUser.html
+func renamed(t wire.Target, resource string, path, name *string) wire.Target {
+	prefix, pathAndName, _ := strings.Cut(t.Resource, ":"+resource+"/")
+	slash := strings.LastIndexByte(pathAndName, '/') + 1
+	newPath, newName := "/"+pathAndName[:slash], pathAndName[slash:]
+	if path != nil {
+		newPath = *path
+	}
+	if name != nil {
+		newName = *name
+	}
+	t.Resource = prefix + ":" + resource + newPath + newName
+	return t
 }
 
 // lists are the operations on no resource in particular: AWS names the root of their kind.

@@ -231,6 +231,22 @@ func TestChainsTagsAndSourceIdentity(t *testing.T) {
 	}
 }
 
+// The id of somebody's access key is no session token, also when the key is in use.
+func TestAccessKeyIDAsSessionToken(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	alice := a.NewUser(t, "alice", "")
+	whoAmI(t, a, alice)
+	for _, with := range []aws.Credentials{
+		{AccessKeyID: alice.AccessKeyID, SecretAccessKey: alice.SecretAccessKey, SessionToken: alice.AccessKeyID},
+		{AccessKeyID: "ASIA" + alice.AccessKeyID[4:], SecretAccessKey: alice.SecretAccessKey, SessionToken: alice.AccessKeyID},
+	} {
+		if _, err := a.STS(with).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{}); code(err) != "InvalidClientTokenId" {
+			t.Errorf("%s: %v", with.AccessKeyID, err)
+		}
+	}
+}
+
 func TestSessionAndFederationTokens(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)

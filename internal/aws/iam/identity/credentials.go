@@ -98,7 +98,7 @@ func (i *Identity) longTerm(ctx context.Context, accessKeyID, _ string) (*bearer
 
 func (i *Identity) temporary(ctx context.Context, accessKeyID, token string) (*bearer, error) {
 	who := i.bearers.get(token)
-	if who == nil {
+	if who == nil || who.session == nil { // nobody, or the holder of a long-term key whose id was sent as a token
 		session := &Session{}
 		err := i.sealer.open(ctx, token, session)
 		if errors.Is(err, errBadToken) {

@@ -1,0 +1,51 @@
+package iam_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+)
+
+// Who may change a user or group must be allowed to change what it becomes, too: nobody renames themselves into the reach of another's policies.
+func TestRenamingNeedsBothNames(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, p, root := t.Context(), aws.String, a.IAM(a.Root)
+	must[*iam.CreateGroupOutput](t)(root.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("crew")}))
+	mallory := a.IAM(a.NewUser(t, "mallory", `{"Version":"2012-10-17","Statement":[
+		{"Effect":"Allow","Action":"iam:UpdateUser","Resource":["arn:aws:iam::111122223333:user/mallory","arn:aws:iam::111122223333:user/crew/*"]},
+		{"Effect":"Allow","Action":"iam:UpdateGroup","Resource":["arn:aws:iam::111122223333:group/crew","arn:aws:iam::111122223333:group/crew/*"]}]}`))
+	for _, test := range []struct {
+		name string
+		err  error
+		ok   bool
+	}{
+		{"another name", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewUserName: p("admin")})), false},
+		{"another path", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewPath: p("/admins/")})), false},
+		{"an allowed path", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewPath: p("/crew/")})), true},
+		{"another name below it", second(mallory.UpdateUser(ctx, &iam.UpdateUserInput{UserName: p("mallory"), NewUserName: p("mal")})), true},
+		{"another name of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"), NewGroupName: p("admins")})), false},
+		{"another path of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"), NewPath: p("/admins/")})), false},
+		{"an allowed path of a group", second(mallory.UpdateGroup(ctx, &iam.UpdateGroupInput{GroupName: p("crew"), NewPath: p("/crew/")})), true},
+	} {
+		if test.ok && test.err != nil || !test.ok && code(test.err) != "AccessDenied" {
+			t.Errorf("%s: %v", test.name, test.err)
+		}
+	}
+}
+
+// A role's path may look like a policy's ARN; iam:PolicyARN is a condition key all the same.
+func TestPolicyARNIsKnownWhateverThePath(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, p := t.Context(), aws.String
+	must[*iam.CreateRoleOutput](t)(a.IAM(a.Root).CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("odd"), Path: p("/x:policy/"), AssumeRolePolicyDocument: p(trustEKS)}))
+	delegate := a.IAM(a.NewUser(t, "delegate", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:AttachRolePolicy","Resource":"*",
+		"Condition":{"ArnNotEquals":{"iam:PolicyARN":"`+adminARN+`"}}}}`))
+	if _, err := delegate.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("odd"), PolicyArn: p(adminARN)}); code(err) != "AccessDenied" {
+		t.Errorf("attached AdministratorAccess: %v", err)
+	}
+}
