@@ -64,7 +64,7 @@ func (a *Authenticator) authenticate(w http.ResponseWriter, r *http.Request, c r
 		deny(err)
 		return
 	}
-	uid := "aws-iam-authenticator:" + id.AccountID + ":" + id.PrincipalID
+	uid := uidOf(id)
 	log.WithFields(logrus.Fields{
 		"username": user.Username, "uid": uid, "groups": user.Groups, "stsendpoint": id.STSEndpoint,
 	}).Info("access granted")
@@ -85,6 +85,9 @@ func (a *Authenticator) authenticate(w http.ResponseWriter, r *http.Request, c r
 		},
 	}))
 }
+
+// uidOf is the UID of an identity's user.
+func uidOf(id Identity) string { return "aws-iam-authenticator:" + id.AccountID + ":" + id.PrincipalID }
 
 func tokenReview(status authenticationv1.TokenReviewStatus) *authenticationv1.TokenReview {
 	review := &authenticationv1.TokenReview{Status: status}

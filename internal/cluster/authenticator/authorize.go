@@ -40,7 +40,7 @@ func (a *Authenticator) allows(ctx context.Context, c record.Cluster, spec autho
 	if !usesEntries(c) {
 		return "", nil
 	}
-	entry, principalID, err := a.entryOfCaller(ctx, c, spec.Extra)
+	entry, principalID, err := a.entryOfCaller(ctx, c, spec)
 	if errors.Is(err, errNotMapped) {
 		return "", nil
 	}
@@ -68,17 +68,19 @@ func (a *Authenticator) allows(ctx context.Context, c record.Cluster, spec autho
 }
 
 // entryOfCaller finds the access entry of a user whom this authenticator let in. It goes by the
-// principal and never by the user name, which aws-auth may give to anyone.
-func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, extra map[string]authorizationv1.ExtraValue) (record.AccessEntry, string, error) {
+// principal and never by the user name alone, which aws-auth may give to anyone.
+//
+// The extra fields prove nothing alone: who may impersonate some user can send any of them, in any
+// case, with a letter of the key percent-encoded. So the user name and the UID must be those that
+// authenticate gives this principal, too: who may impersonate these may be this user.
+func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, spec authorizationv1.SubjectAccessReviewSpec) (record.AccessEntry, string, error) {
 	one := func(key string) string {
-		// Exactly as authenticate wrote it. Keys that come from impersonation headers are in
-		// lower case, so that who may impersonate does not get the policies of others.
-		if v := extra[key]; len(v) == 1 {
+		if v := spec.Extra[key]; len(v) == 1 {
 			return v[0]
 		}
 		return ""
 	}
-	id := Identity{ARN: one(extraARN), PrincipalID: one(extraPrincipal), SessionName: one(extraSessionName)}
+	id := Identity{ARN: one(extraARN), PrincipalID: one(extraPrincipal), SessionName: one(extraSessionName), AccessKeyID: one(extraAccessKeyID)}
 	if id.ARN == "" || id.PrincipalID == "" {
 		return record.AccessEntry{}, "", errNotMapped
 	}
@@ -88,8 +90,17 @@ func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, ext
 		return record.AccessEntry{}, "", errNotMapped // not an identity that we made
 	}
 	id.AccountID = strings.Split(id.CanonicalARN, ":")[4]
+	if spec.UID != uidOf(id) {
+		return record.AccessEntry{}, "", errNotMapped
+	}
 	entry, err := a.entryOf(ctx, c, id)
-	return entry, id.PrincipalID, err
+	if err != nil || len(entry.Policies) == 0 {
+		return entry, id.PrincipalID, err
+	}
+	if user, err := a.resolveEntry(ctx, c, entry, id); err != nil || user.Username != spec.User {
+		return record.AccessEntry{}, "", errNotMapped
+	}
+	return entry, id.PrincipalID, nil
 }
 
 // inScope reports whether a namespaced association holds in a namespace. A namespace of the

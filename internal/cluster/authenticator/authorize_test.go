@@ -137,7 +137,8 @@ func TestPoliciesFollowThePrincipal(t *testing.T) {
 		user authenticationv1.UserInfo
 		want bool
 	}{
-		{"another user name, as aws-auth could give", change(func(u *authenticationv1.UserInfo) { u.Username = "x" }), true},
+		{"impersonated: another user name with the same extra fields", change(func(u *authenticationv1.UserInfo) { u.Username = "x" }), false},
+		{"impersonated: the same user name and extra fields without the UID", change(func(u *authenticationv1.UserInfo) { u.UID = "" }), false},
 		{"impersonated: the same user name and groups alone", authenticationv1.UserInfo{Username: user.Username, UID: user.UID, Groups: user.Groups}, false},
 		{"another principal", change(func(u *authenticationv1.UserInfo) { u.Extra[extraPrincipal] = authenticationv1.ExtraValue{"AROAOTHER"} }), false},
 		{"another role", change(func(u *authenticationv1.UserInfo) {
