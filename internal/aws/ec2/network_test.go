@@ -220,6 +220,11 @@ func TestInterfaceEndpoint(t *testing.T) {
 		SubnetIds: []string{a}, SecurityGroupIds: []string{group}, PrivateDnsEnabled: aws.Bool(true),
 	})).VpcEndpoint
 	id := *endpoint.VpcEndpointId
+	state := []types.Filter{{Name: aws.String("vpc-endpoint-state"), Values: []string{"available"}}, {Name: aws.String("vpc-endpoint-id"), Values: []string{id}}}
+	found := must[*ec2.DescribeVpcEndpointsOutput](t)(w.DescribeVpcEndpoints(ctx, &ec2.DescribeVpcEndpointsInput{Filters: state})).VpcEndpoints
+	if endpoint.State != "pending" || len(found) != 1 || found[0].State != "available" {
+		t.Errorf("created %s, then %+v", endpoint.State, found)
+	}
 	if !slices.ContainsFunc(endpoint.DnsEntries, func(d types.DnsEntry) bool { return *d.DnsName == "sts.eu-west-1.amazonaws.com" }) {
 		t.Errorf("DNS names: %+v", endpoint.DnsEntries)
 	}

@@ -19,6 +19,12 @@ import (
 // openPolicy is the policy of an endpoint whose creator gave none.
 const openPolicy = `{"Version":"2008-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}]}`
 
+// EC2 writes the states of endpoints small, unlike the SDK's constants; Terraform compares them letter by letter.
+const (
+	endpointPending   types.State = "pending"
+	endpointAvailable types.State = "available"
+)
+
 // endpointServices are the services that have endpoints, those of them with interface endpoints only once.
 var endpointServices = []string{
 	"autoscaling", "cloudformation", "ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticfilesystem", "elasticloadbalancing",
@@ -88,7 +94,7 @@ func (s *Service) viewEndpoint(in scope, r record.VPCEndpoint) types.VpcEndpoint
 		RouteTableIds:       append([]string{}, r.RouteTableIDs...),
 		ServiceName:         aws.String(r.ServiceName),
 		ServiceRegion:       aws.String(r.Region),
-		State:               types.StateAvailable,
+		State:               endpointAvailable,
 		SubnetIds:           append([]string{}, r.SubnetIDs...),
 		Tags:                s.tagSet(in, r.ID),
 		VpcEndpointId:       aws.String(r.ID),
@@ -157,7 +163,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 		return nil
 	})
 	if out != nil && out.VpcEndpointType == types.VpcEndpointTypeInterface {
-		out.State = types.StatePending
+		out.State = endpointPending
 	}
 	return &ec2.CreateVpcEndpointOutput{VpcEndpoint: out, ClientToken: in.ClientToken}, err
 }
