@@ -82,7 +82,11 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	case *ec2.DeleteTagsInput:
 		targets = s.tagTargets(in, action, request.Resources, request.Tags)
 	default:
-		for _, id := range idsIn(input) {
+		behind, err := s.idsBehind(in, input)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range append(idsIn(input), behind...) {
 			targets = append(targets, s.target(in, action, id.resource, id.id))
 		}
 		targets = append(targets, s.createTargets(in, action, operation, input)...)

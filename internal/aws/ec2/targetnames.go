@@ -1,0 +1,133 @@
+package ec2
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// idsBehind are the ids of resources that a request names by something else: a group's or a key's name, a public address, an association, an
+// attachment. A policy about the resource must hold however it is named. What does not exist has no id; the operation says so.
+func (s *Service) idsBehind(in scope, input any) ([]namedID, error) {
+	ids, err := s.lookUpNames(in, input)
+	var refused *wire.Error
+	if errors.As(err, &refused) || errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(ids, func(n namedID) bool { return n.id == "" }), err
+}
+
+func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
+	group := func(id, name *string) ([]namedID, error) {
+		if id != nil || name == nil {
+			return nil, nil
+		}
+		found, err := s.groupAsked(in, nil, name)
+		return []namedID{{types.ResourceTypeSecurityGroup, found}}, err
+	}
+	address := func(allocation, publicIP *string) ([]namedID, error) {
+		if allocation != nil || publicIP == nil {
+			return nil, nil
+		}
+		found, err := s.addressAsked(in, nil, publicIP)
+		return []namedID{{types.ResourceTypeElasticIp, found.ID}}, err
+	}
+	switch request := input.(type) {
+	case *ec2.AuthorizeSecurityGroupIngressInput:
+		return group(request.GroupId, request.GroupName)
+	case *ec2.RevokeSecurityGroupIngressInput:
+		return group(request.GroupId, request.GroupName)
+	case *ec2.UpdateSecurityGroupRuleDescriptionsIngressInput:
+		return group(request.GroupId, request.GroupName)
+	case *ec2.UpdateSecurityGroupRuleDescriptionsEgressInput:
+		return group(request.GroupId, request.GroupName)
+	case *ec2.DeleteSecurityGroupInput:
+		return group(request.GroupId, request.GroupName)
+	case *ec2.DeleteKeyPairInput:
+		if aws.ToString(request.KeyPairId) != "" || request.KeyName == nil {
+			return nil, nil
+		}
+		row, err := s.keyNames.Get(in, store.Key(in.account, in.region, *request.KeyName))
+		return []namedID{{types.ResourceTypeKeyPair, row.Value.KeyPairID}}, err
+	case *ec2.ReleaseAddressInput:
+		return address(request.AllocationId, request.PublicIp)
+	case *ec2.AssociateAddressInput:
+		return address(request.AllocationId, request.PublicIp)
+	case *ec2.DisassociateAddressInput:
+		found, err := s.addresses.list(in, func(r record.Address) bool {
+			return r.AssociationID != "" && (r.AssociationID == aws.ToString(request.AssociationId) ||
+				request.AssociationId == nil && r.PublicIP == aws.ToString(request.PublicIp))
+		})
+		return idsOf(found, func(r record.Address) []namedID {
+			return []namedID{{types.ResourceTypeElasticIp, r.ID}, {types.ResourceTypeNetworkInterface, r.NetworkInterfaceID}}
+		}), err
+	case *ec2.DetachNetworkInterfaceInput:
+		found, err := s.interfaces.list(in, func(r record.NetworkInterface) bool {
+			return r.Attachment != nil && r.Attachment.ID == aws.ToString(request.AttachmentId)
+		})
+		return idsOf(found, func(r record.NetworkInterface) []namedID {
+			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}}
+		}), err
+	case *ec2.DisassociateRouteTableInput:
+		return s.routed(in, aws.ToString(request.AssociationId))
+	case *ec2.ReplaceRouteTableAssociationInput:
+		return s.routed(in, aws.ToString(request.AssociationId))
+	case *ec2.ReplaceNetworkAclAssociationInput:
+		found, err := s.subnets.list(in, func(r record.Subnet) bool { return r.NetworkACLAssociationID == aws.ToString(request.AssociationId) })
+		return idsOf(found, func(r record.Subnet) []namedID {
+			return []namedID{{types.ResourceTypeSubnet, r.ID}, {types.ResourceTypeNetworkAcl, r.NetworkACLID}}
+		}), err
+	case *ec2.DisassociateSubnetCidrBlockInput:
+		found, err := s.subnets.list(in, func(r record.Subnet) bool {
+			return r.IPv6 != nil && r.IPv6.AssociationID == aws.ToString(request.AssociationId)
+		})
+		return idsOf(found, func(r record.Subnet) []namedID { return []namedID{{types.ResourceTypeSubnet, r.ID}} }), err
+	case *ec2.DisassociateVpcCidrBlockInput:
+		has := func(a record.CIDRAssociation) bool { return a.AssociationID == aws.ToString(request.AssociationId) }
+		found, err := s.vpcs.list(in, func(r record.VPC) bool {
+			return slices.ContainsFunc(r.CIDRs, has) || slices.ContainsFunc(r.IPv6CIDRs, has)
+		})
+		return idsOf(found, func(r record.VPC) []namedID { return []namedID{{types.ResourceTypeVpc, r.ID}} }), err
+	}
+	return nil, nil
+}
+
+// routed are the route table of an association and the subnet or gateway that it is for.
+func (s *Service) routed(in scope, association string) ([]namedID, error) {
+	if association == "" {
+		return nil, nil
+	}
+	subnets, err := s.subnets.list(in, func(r record.Subnet) bool { return r.RouteTableAssociationID == association })
+	if err != nil {
+		return nil, err
+	}
+	gateways, err := s.igws.list(in, func(r record.InternetGateway) bool { return r.RouteTableAssociationID == association })
+	if err != nil {
+		return nil, err
+	}
+	vpcs, err := s.vpcs.list(in, func(r record.VPC) bool { return r.MainRouteTableAssociationID == association })
+	return slices.Concat(
+		idsOf(subnets, func(r record.Subnet) []namedID {
+			return []namedID{{types.ResourceTypeRouteTable, r.RouteTableID}, {types.ResourceTypeSubnet, r.ID}}
+		}),
+		idsOf(gateways, func(r record.InternetGateway) []namedID {
+			return []namedID{{types.ResourceTypeRouteTable, r.RouteTableID}, {types.ResourceTypeInternetGateway, r.ID}}
+		}),
+		idsOf(vpcs, func(r record.VPC) []namedID { return []namedID{{types.ResourceTypeRouteTable, r.MainRouteTableID}} }),
+	), err
+}
+
+func idsOf[T any](rows []T, ids func(T) []namedID) []namedID {
+	var all []namedID
+	for _, r := range rows {
+		all = append(all, ids(r)...)
+	}
+	return all
+}
