@@ -75,8 +75,10 @@ func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string,
 	if keys, ok, err := i.ofCluster(ctx, issuer); ok || err != nil {
 		return keys, err
 	}
+	// Keys are only for those who vouch for where they came from: another account, or this one later, may have other thumbprints.
+	source := strings.Join(append([]string{issuer}, thumbprints...), " ")
 	i.mu.Lock()
-	known, ok := i.known[issuer]
+	known, ok := i.known[source]
 	i.mu.Unlock()
 	age := i.now().Sub(known.at)
 	if ok && (age < keysMinLife || !fresh && age < keysLife) {
@@ -87,7 +89,7 @@ func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string,
 		return keys, &UnreachableError{issuer, err}
 	}
 	i.mu.Lock()
-	i.known[issuer] = remembered{keys, i.now()}
+	i.known[source] = remembered{keys, i.now()}
 	i.mu.Unlock()
 	return keys, nil
 }

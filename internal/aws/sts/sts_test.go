@@ -432,4 +432,12 @@ func TestForeignIssuers(t *testing.T) {
 	if fetched != 1 {
 		t.Errorf("the keys were fetched %d times", fetched)
 	}
+
+	// What has been fetched is not for those who do not vouch for the server.
+	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx, &iam.UpdateOpenIDConnectProviderThumbprintInput{
+		OpenIDConnectProviderArn: provider.OpenIDConnectProviderArn, ThumbprintList: []string{strings.Repeat("0", 40)},
+	}))
+	if err := call(); code(err) != "IDPCommunicationError" {
+		t.Errorf("with another thumbprint: %v", err)
+	}
 }
