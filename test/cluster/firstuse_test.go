@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -127,7 +131,14 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:root"},"Action":"sts:AssumeRole"}]}`)
 	const devARN = "arn:aws:iam::111122223333:role/team/dev"
 	dev := filepath.Join(filepath.Dir(admin), "kubeconfig-dev")
-	d.Run("", "aws", "eks", "update-kubeconfig", "--name", "access", "--kubeconfig", dev, "--role-arn", devARN)
+	// Not update-kubeconfig --role-arn: the aws of Debian 12 then asks the real STS, whatever --endpoint-url says.
+	var assumed struct {
+		Credentials struct{ AccessKeyId, SecretAccessKey, SessionToken string }
+	}
+	d.AWS(&assumed, "sts", "assume-role", "--role-arn", devARN, "--role-session-name", "jane")
+	d.Run("", "aws", "eks", "update-kubeconfig", "--name", "access", "--kubeconfig", dev)
+	d.Run(dev, "kubectl", "config", "set-credentials", "arn:aws:eks:"+harness.Region+":111122223333:cluster/access", "--exec-env", "AWS_ACCESS_KEY_ID="+assumed.Credentials.AccessKeyId,
+		"--exec-env", "AWS_SECRET_ACCESS_KEY="+assumed.Credentials.SecretAccessKey, "--exec-env", "AWS_SESSION_TOKEN="+assumed.Credentials.SessionToken)
 
 	expect := func(what, want string, args ...string) {
 		t.Helper()
@@ -144,15 +155,25 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	}
 	expect("an unknown role", "You must be logged in to the server", "get", "pods")
 
-	d.AWS(nil, "eks", "create-access-entry", "--cluster-name", "access", "--principal-arn", devARN)
+	// By the SDK: the aws of Debian 12 is older than access entries.
+	entries, principal, cluster := eks.NewFromConfig(d.Config()), aws.String(devARN), aws.String("access")
+	if _, err := entries.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
+		t.Fatal(err)
+	}
 	expect("an entry without policies", "forbidden", "get", "pods")
-	d.AWS(nil, "eks", "associate-access-policy", "--cluster-name", "access", "--principal-arn", devARN,
-		"--policy-arn", "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=default")
+	_, err := entries.AssociateAccessPolicy(t.Context(), &eks.AssociateAccessPolicyInput{ClusterName: cluster, PrincipalArn: principal,
+		PolicyArn:   aws.String("arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"),
+		AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"default"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	expect("view in a namespace", "No resources found", "get", "pods")
 	expect("elsewhere", "forbidden", "get", "pods", "-n", "kube-system")
 	expect("writing", "forbidden", "create", "configmap", "x")
-	expect("its name", "arn:aws:sts::111122223333:assumed-role/dev/", "auth", "whoami")
-	d.AWS(nil, "eks", "delete-access-entry", "--cluster-name", "access", "--principal-arn", devARN)
+	expect("its name", "arn:aws:sts::111122223333:assumed-role/dev/jane", "auth", "whoami")
+	if _, err := entries.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
+		t.Fatal(err)
+	}
 	expect("an entry deleted", "You must be logged in to the server", "get", "pods")
 
 	// aws-auth names a role without its path.
@@ -164,7 +185,7 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	}
 	d.Run(admin, "kubectl", "apply", "-f", manifest)
 	expect("aws-auth", "No resources found", "get", "pods", "-n", "kube-system")
-	expect("aws-auth's name", "dev:", "auth", "whoami")
+	expect("aws-auth's name", "dev:jane", "auth", "whoami")
 	d.Run(admin, "kubectl", "-n", "kube-system", "delete", "configmap", "aws-auth")
 	expect("no aws-auth", "You must be logged in to the server", "get", "pods")
 
