@@ -36,7 +36,7 @@ func TestCertificates(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	c := New(Options{Dir: t.TempDir(), Etcd: &etcd.Connection{}, Clock: clock})
 	cluster := newCluster("certified", "1.35")
-	secrets, err := makeSecrets(cluster.ID, clock.Now())
+	secrets, err := makeSecrets(cluster.ID, clock.Now(), new(Controller).serviceAccountKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,10 @@ func (c *Controller) create(ctx context.Context, cluster record.Cluster, minor s
 	}
 	crashReady.Here()
 	c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version, "endpoint", p.endpoint(), "took", c.clock.Since(began))
-	return c.maintain(ctx, cluster, minor)
+	if err := c.maintain(ctx, cluster, minor); err != nil {
+		return err
+	}
+	return c.spare()
 }
 
 // start brings the components of a new cluster up and EKS's objects into it, and says which
