@@ -17,6 +17,7 @@ import (
 type AccessEntry struct {
 	ClusterID    string
 	PrincipalARN string
+	PrincipalID  string `json:",omitempty"` // unique id that the principal had when the entry was made; empty for those of other accounts
 	ID           string // a UUID, the last part of the ARN
 	Type         string // STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX, EC2, HYBRID_LINUX, HYPERPOD_LINUX
 	Username     string

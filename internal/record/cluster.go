@@ -22,6 +22,7 @@ type Cluster struct {
 	CreatedAt time.Time
 	// CreatorARN is the IAM principal (user or role ARN, never a session) that created the cluster.
 	CreatorARN string
+	CreatorID  string `json:",omitempty"` // its unique id: another may have its name later
 
 	// Version is the wanted minor version, "1.35". When the update that wanted it has failed,
 	// WantedVersion is what it was before.

@@ -96,6 +96,7 @@ func (s *Service) creatorEntryOp(c record.Cluster) store.Op {
 	return s.accessEntries.PutOp(record.AccessEntryKey(c.Account, c.Region, c.Name, c.CreatorARN), record.AccessEntry{
 		ClusterID:    c.ID,
 		PrincipalARN: c.CreatorARN,
+		PrincipalID:  c.CreatorID,
 		ID:           newUUID(),
 		Type:         standard,
 		Username:     p.username(),
@@ -156,7 +157,7 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEnt
 			return nil, err
 		}
 		c := cluster.Value
-		p, err := s.checkPrincipal(ctx, name, aws.ToString(in.PrincipalArn))
+		p, id, err := s.checkPrincipal(ctx, name, aws.ToString(in.PrincipalArn))
 		if err != nil {
 			return nil, err
 		}
@@ -180,6 +181,7 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEnt
 		if err != nil {
 			return nil, err
 		}
+		e.PrincipalID = id
 		e.ClusterID, e.ClientRequestToken, e.RequestHash = c.ID, aws.ToString(in.ClientRequestToken), hash
 		op := s.accessEntries.CreateOp(key, e)
 		if there { // left by an earlier cluster of that name
@@ -202,24 +204,24 @@ func lostRace(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound)
 }
 
-// checkPrincipal is the principal of an entry to be made.
-func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (principal, error) {
+// checkPrincipal is the principal of an entry to be made, and its unique id if it is of this account.
+func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (principal, string, error) {
 	p, ok := parsePrincipal(arn)
 	if !ok {
-		return p, invalidParameter(cluster, "The specified principalArn is invalid: %s is not the ARN of an IAM user or role.", arn)
+		return p, "", invalidParameter(cluster, "The specified principalArn is invalid: %s is not the ARN of an IAM user or role.", arn)
 	}
 	if p.serviceLinked() {
-		return p, invalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
+		return p, "", invalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
 	}
 	// Other accounts may be beyond this machine: what is in them is taken on trust.
 	if p.account != placeOf(ctx).account {
-		return p, nil
+		return p, "", nil
 	}
-	_, exists, err := s.bornAt(ctx, p)
+	_, id, exists, err := s.bornAt(ctx, p)
 	if err == nil && !exists {
 		err = invalidParameter(cluster, "The specified principalArn is invalid: invalid principal.")
 	}
-	return p, err
+	return p, id, err
 }
 
 // newEntry is the entry that a request asks for, checked.

@@ -330,3 +330,22 @@ func TestListsOfWhatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+// Entries remember whom they were made for, not only under which name: users can be renamed.
+func TestEntriesKnowTheirPrincipal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("c")
+	put(w, record.Users(w.store), record.UserKey(account, "bob"), record.User{Account: account, Path: "/", Name: "bob", ID: "AIDABOB"})
+	for _, arn := range []string{"arn:aws:iam::" + account + ":user/bob", "arn:aws:iam::444455556666:user/bob"} {
+		if _, err := w.client.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(arn)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for arn, want := range map[string]string{rootARN: account, "arn:aws:iam::" + account + ":user/bob": "AIDABOB", "arn:aws:iam::444455556666:user/bob": ""} {
+		row, err := record.AccessEntries(w.store).Get(t.Context(), record.AccessEntryKey(account, region, "c", arn))
+		if err != nil || row.Value.PrincipalID != want {
+			t.Errorf("the entry of %s is of %q, want %q (%v)", arn, row.Value.PrincipalID, want, err)
+		}
+	}
+}

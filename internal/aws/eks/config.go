@@ -120,9 +120,9 @@ func (s *Service) accessConfigUpdate(ctx context.Context, c *record.Cluster, in 
 		if c.BootstrapCreatorAdmin {
 			// Whoever has the creator's name since is not the creator.
 			creator, _ := parsePrincipal(c.CreatorARN)
-			if born, exists, err := s.bornAt(ctx, creator); err != nil {
+			if born, id, exists, err := s.bornAt(ctx, creator); err != nil {
 				return nil, nil, err
-			} else if exists && !born.Truncate(time.Millisecond).After(c.CreatedAt) {
+			} else if exists && (c.CreatorID == "" || id == c.CreatorID) && !born.Truncate(time.Millisecond).After(c.CreatedAt) {
 				ops = append(ops, s.creatorEntryOp(*c))
 			}
 		}

@@ -99,6 +99,7 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 		ZonalShift:                 in.ZonalShiftConfig != nil && aws.ToBool(in.ZonalShiftConfig.Enabled),
 		Tags:                       in.Tags,
 	}
+	c.CreatorID, _, _ = strings.Cut(caller.UserID, ":") // without the name of a session
 	if c.CreatorARN == "" {
 		c.CreatorARN = caller.ARN
 	}

@@ -86,23 +86,23 @@ func (s *Service) ensureServiceLinkedRole(ctx context.Context, c record.Cluster)
 	return s.linked.Ensure(ctx, c.Account, servicePrincipal)
 }
 
-// bornAt is when a user or role was created, and whether there is one; a root user was always there. The ARN must be right to the path.
-func (s *Service) bornAt(ctx context.Context, p principal) (at time.Time, exists bool, err error) {
+// bornAt is when a user or role was created, its unique id, and whether there is one; a root user was always there. The ARN must be right to the path.
+func (s *Service) bornAt(ctx context.Context, p principal) (at time.Time, id string, exists bool, err error) {
 	var arn string
 	switch p.kind {
 	case "role":
 		var row store.Row[record.Role]
 		row, err = s.roles.Get(ctx, record.RoleKey(p.account, p.name))
-		arn, at = row.Value.ARN(), row.Value.CreatedAt
+		arn, id, at = row.Value.ARN(), row.Value.ID, row.Value.CreatedAt
 	case "user":
 		var row store.Row[record.User]
 		row, err = s.users.Get(ctx, record.UserKey(p.account, p.name))
-		arn, at = row.Value.ARN(), row.Value.CreatedAt
+		arn, id, at = row.Value.ARN(), row.Value.ID, row.Value.CreatedAt
 	default:
-		return at, true, nil
+		return at, p.account, true, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return at, false, nil
+		return at, "", false, nil
 	}
-	return at, arn == p.arn, err
+	return at, id, arn == p.arn, err
 }

@@ -226,6 +226,12 @@ func TestMapping(t *testing.T) {
 			denied:  "identity is not mapped",
 		},
 		{
+			name: "older user that was given the name of a deleted one", mode: onlyAPI,
+			token:   func(f *fixture) string { return f.user("/", "bob") },
+			entries: []record.AccessEntry{{PrincipalARN: arn + "user/bob", PrincipalID: "AIDAFORMERBOB"}},
+			denied:  "identity is not mapped",
+		},
+		{
 			name: "session of a role that was deleted and created again", mode: onlyAPI,
 			token: func(f *fixture) string {
 				f.role("/", "Ops", "s1")

@@ -56,7 +56,7 @@ func usesConfigMap(c record.Cluster) bool {
 // entryOf is the access entry of an identity, or errNotMapped. EKS goes by the principal, not
 // by the text of an ARN: an entry made for a role with a path holds for the role's sessions,
 // whose ARNs have no path, and an entry does not hold for a principal that was created after it
-// under the name of an older one.
+// under the name of an older one, or was given that name.
 func (a *Authenticator) entryOf(ctx context.Context, c record.Cluster, id Identity) (record.AccessEntry, error) {
 	arn, since, err := a.principal(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -79,7 +79,8 @@ func (a *Authenticator) entryOf(ctx context.Context, c record.Cluster, id Identi
 		}
 		// Entries for principals of other accounts may be made before the principals are.
 		entry := row.Value
-		stranger := id.AccountID == c.Account && since.Truncate(time.Millisecond).After(entry.CreatedAt)
+		stranger := id.AccountID == c.Account &&
+			(since.Truncate(time.Millisecond).After(entry.CreatedAt) || entry.PrincipalID != "" && entry.PrincipalID != id.PrincipalID)
 		if entry.ClusterID == c.ID && !stranger {
 			return entry, nil
 		}
