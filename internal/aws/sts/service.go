@@ -52,6 +52,9 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	if in, ok := input.(*sts.GetFederationTokenInput); ok {
 		t.Resource = "arn:aws:sts::" + wire.CallerFrom(ctx).Account + ":federated-user/" + *in.Name
 		addTags(t.Conditions, in.Tags)
+		if len(in.Tags) > 0 { // they become aws:PrincipalTag, which policies go by
+			return []wire.Target{t, {Action: "sts:TagSession", Resource: t.Resource, Conditions: t.Conditions}}, nil
+		}
 	}
 	return []wire.Target{t}, nil
 }

@@ -282,6 +282,20 @@ func TestSessionAndFederationTokens(t *testing.T) {
 	}
 }
 
+// Tags of a session are principal tags, which policies go by: giving them to a federated user needs a permission of its own.
+func TestFederationTagsNeedTagSession(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	p := aws.String
+	in := &sts.GetFederationTokenInput{Name: p("guest"), Tags: []types.Tag{{Key: p("team"), Value: p("admins")}}}
+	alice := a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:GetFederationToken","Resource":"*"}}`)
+	if _, err := a.STS(alice).GetFederationToken(t.Context(), in); code(err) != "AccessDenied" {
+		t.Errorf("without sts:TagSession: %v", err)
+	}
+	bob := a.NewUser(t, "bob", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["sts:GetFederationToken","sts:TagSession"],"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"admins"}}}}`)
+	must[*sts.GetFederationTokenOutput](t)(a.STS(bob).GetFederationToken(t.Context(), in))
+}
+
 // signer signs tokens of an issuer.
 type signer struct {
 	key    *ecdsa.PrivateKey
