@@ -76,7 +76,7 @@ func TestCLI(t *testing.T) {
 
 	update := must("update-cluster-version", "--name", "ironman-2022", "--kubernetes-version", "1.36")
 	id, _ := part(update, "update", "id").(string)
-	if out, err := run("update-cluster-config", "--name", "ironman-2022", "--deletion-protection"); err == nil || !strings.Contains(out, "(ResourceInUseException) when calling the UpdateClusterConfig operation: Cannot DeletionProtectionUpdate because cluster ironman-2022 currently has update "+id+" in progress") {
+	if out, err := run("update-cluster-config", "--name", "ironman-2022", "--resources-vpc-config", "endpointPrivateAccess=true"); err == nil || !strings.Contains(out, "(ResourceInUseException) when calling the UpdateClusterConfig operation") || !strings.Contains(out, ": Cannot EndpointAccessUpdate because cluster ironman-2022 currently has update "+id+" in progress") {
 		t.Errorf("update during an update: %v\n%s", err, out)
 	}
 	w.finish("ironman-2022", id, types.UpdateStatusSuccessful)
@@ -84,25 +84,29 @@ func TestCLI(t *testing.T) {
 		t.Errorf("version %v", got)
 	}
 
-	alice := "arn:aws:iam::" + account + ":user/alice"
-	must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups", "dev")
-	must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", policyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
-	if got := part(must("describe-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice), "accessEntry", "username"); got != alice {
-		t.Errorf("user name %v", got)
-	}
 	must("tag-resource", "--resource-arn", clusterARN+"ironman-2022", "--tags", "x=y")
 	if got := part(must("list-tags-for-resource", "--resource-arn", clusterARN+"ironman-2022"), "tags", "x"); got != "y" {
 		t.Errorf("tag %v", got)
 	}
-	if got, _ := part(must("describe-cluster-versions"), "clusterVersions").([]any); len(got) != 4 {
-		t.Errorf("%d versions", len(got))
+	if out, err := run("list-access-policies"); err == nil {
+		alice := "arn:aws:iam::" + account + ":user/alice"
+		must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups", "dev")
+		must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", policyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
+		if got := part(must("describe-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice), "accessEntry", "username"); got != alice {
+			t.Errorf("user name %v", got)
+		}
+		if got, _ := part(must("describe-cluster-versions"), "clusterVersions").([]any); len(got) != 4 {
+			t.Errorf("%d versions", len(got))
+		}
+		must("list-insights", "--cluster-name", "ironman-2022")
+	} else if !strings.Contains(out, "Invalid choice") { // the aws of Debian 12 is older than access entries
+		t.Errorf("aws eks list-access-policies: %v\n%s", err, out)
 	}
-	must("list-insights", "--cluster-name", "ironman-2022")
 	must("delete-cluster", "--name", "ironman-2022")
 	if got := w.describe("ironman-2022").Status; got != types.ClusterStatusDeleting {
 		t.Errorf("deleted: %s", got)
 	}
-	if out, err := run("describe-cluster", "--name", "nobody"); err == nil || !strings.Contains(out, "An error occurred (ResourceNotFoundException) when calling the DescribeCluster operation: No cluster found for name: nobody.") {
+	if out, err := run("describe-cluster", "--name", "nobody"); err == nil || !strings.Contains(out, "An error occurred (ResourceNotFoundException) when calling the DescribeCluster operation") || !strings.Contains(out, ": No cluster found for name: nobody.") {
 		t.Errorf("no cluster: %v\n%s", err, out)
 	}
 }
