@@ -53,7 +53,15 @@ func TestDeniedByWhateverName(t *testing.T) {
 			_, err := w.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupName: p("g")})
 			return err
 		}},
-		{"delete a key by name", key, func() error {
+		{"delete a key by id, where the policy names it as AWS does", "k", func() error {
+			_, err := w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyPairId: &key})
+			return err
+		}},
+		{"create a key", "other", func() error {
+			_, err := w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: p("other")})
+			return err
+		}},
+		{"delete a key by name", "k", func() error {
 			_, err := w.DeleteKeyPair(ctx, &ec2.DeleteKeyPairInput{KeyName: p("k")})
 			return err
 		}},

@@ -149,6 +149,11 @@ func (s *Service) target(in scope, action string, resource types.ResourceType, i
 			conditions["ec2:AvailabilityZone"] = []string{subnet.AvailabilityZone}
 		}
 	}
+	if resource == types.ResourceTypeKeyPair {
+		if key, err := s.keyPairs.value(in, &id); err == nil {
+			id = key.Name // which is what AWS has in the ARN of a key pair
+		}
+	}
 	return wire.Target{Action: action, Resource: in.arn(resource, id), Conditions: conditions}
 }
 
@@ -199,7 +204,14 @@ func (s *Service) createTargets(in scope, action, operation string, input any) [
 			tags = append(tags, spec.Tags...)
 		}
 	}
-	fresh := wire.Target{Action: action, Resource: in.arn(resource, "*"), Conditions: map[string][]string{"ec2:Region": {in.region}}}
+	id := "*"
+	switch request := input.(type) { // the only ones that know before
+	case *ec2.CreateKeyPairInput:
+		id = aws.ToString(request.KeyName)
+	case *ec2.ImportKeyPairInput:
+		id = aws.ToString(request.KeyName)
+	}
+	fresh := wire.Target{Action: action, Resource: in.arn(resource, id), Conditions: map[string][]string{"ec2:Region": {in.region}}}
 	for _, id := range idsIn(input) {
 		switch {
 		case id.resource == types.ResourceTypeVpc:
