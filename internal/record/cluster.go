@@ -42,8 +42,7 @@ type Cluster struct {
 	IPFamily        ekstypes.IpFamily
 
 	// LoggingTypes are the enabled control-plane log types, sorted.
-	LoggingTypes     []ekstypes.LogType
-	EncryptionConfig []ekstypes.EncryptionConfig
+	LoggingTypes []ekstypes.LogType
 
 	AuthenticationMode ekstypes.AuthenticationMode
 	// BootstrapCreatorAdmin gives CreatorARN an access entry with AmazonEKSClusterAdminPolicy.

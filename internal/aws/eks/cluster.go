@@ -120,7 +120,6 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 		},
 		Logging:                     logging(c.LoggingTypes),
 		CertificateAuthority:        &types.Certificate{},
-		EncryptionConfig:            c.EncryptionConfig,
 		AccessConfig:                &types.AccessConfigResponse{AuthenticationMode: c.AuthenticationMode},
 		UpgradePolicy:               &types.UpgradePolicyResponse{SupportType: c.SupportType},
 		DeletionProtection:          new(c.DeletionProtection),

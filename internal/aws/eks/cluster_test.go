@@ -96,7 +96,6 @@ func TestCreateCluster(t *testing.T) {
 func TestCreateClusterAsAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	key := "arn:aws:kms:" + region + ":" + account + ":key/1234"
 	got := w.create("full", func(in *eks.CreateClusterInput) {
 		in.Version = aws.String("1.34")
 		in.Tags = map[string]string{"team": "a"}
@@ -106,7 +105,6 @@ func TestCreateClusterAsAsked(t *testing.T) {
 		}
 		in.KubernetesNetworkConfig = &types.KubernetesNetworkConfigRequest{ServiceIpv4Cidr: aws.String("10.200.0.0/20"), IpFamily: types.IpFamilyIpv4}
 		in.Logging = &types.Logging{ClusterLogging: []types.LogSetup{{Types: []types.LogType{"scheduler", "audit"}, Enabled: aws.Bool(true)}}}
-		in.EncryptionConfig = []types.EncryptionConfig{{Provider: &types.Provider{KeyArn: &key}, Resources: []string{"secrets"}}}
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi, BootstrapClusterCreatorAdminPermissions: aws.Bool(false)}
 		in.UpgradePolicy = &types.UpgradePolicyRequest{SupportType: types.SupportTypeStandard}
 		in.DeletionProtection = aws.Bool(true)
@@ -130,7 +128,6 @@ func TestCreateClusterAsAsked(t *testing.T) {
 			{Types: []types.LogType{"audit", "scheduler"}, Enabled: aws.Bool(true)},
 			{Types: []types.LogType{"api", "authenticator", "controllerManager"}, Enabled: aws.Bool(false)},
 		}},
-		EncryptionConfig:            []types.EncryptionConfig{{Provider: &types.Provider{KeyArn: &key}, Resources: []string{"secrets"}}},
 		AccessConfig:                &types.AccessConfigResponse{AuthenticationMode: types.AuthenticationModeApi},
 		UpgradePolicy:               &types.UpgradePolicyResponse{SupportType: types.SupportTypeStandard},
 		DeletionProtection:          aws.Bool(true),

@@ -119,7 +119,7 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 	if c.LoggingTypes, err = applyLogging(name, nil, in.Logging); err != nil {
 		return none, err
 	}
-	if c.EncryptionConfig, err = checkEncryption(at, name, in.EncryptionConfig); err != nil {
+	if err = checkEncryption(at, name, in.EncryptionConfig); err != nil {
 		return none, err
 	}
 	auto := autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig)

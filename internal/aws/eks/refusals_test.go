@@ -343,6 +343,7 @@ func TestRefusals(t *testing.T) {
 		{"key is no ARN", badKey("my-key", "secrets"), parameter, "…not the ARN of a KMS key"},
 		{"key of another region", badKey("arn:aws:kms:us-east-1:"+account+":key/1", "secrets"), parameter, "…in the region of the cluster"},
 		{"encryption of something else", badKey(kms, "configmaps"), parameter, "…the only supported value is secrets"},
+		{"a key that no KMS holds", badKey(kms, "secrets"), parameter, "…KMS is not implemented by Coracle"},
 		{"encryption without a key", bad(func(in *eks.CreateClusterInput) {
 			in.EncryptionConfig = []types.EncryptionConfig{{Resources: []string{"secrets"}}}
 		}), parameter, "…keyArn"},
@@ -472,14 +473,6 @@ func TestRefusals(t *testing.T) {
 		{"tag a cluster elsewhere", tag(strings.Replace(clusterARN, region, "us-east-1", 1)+"c", map[string]string{"a": "b"}), "NotFoundException", "…could not be found"},
 		{"tag beyond the limit", tag(clusterARN+"busy", map[string]string{"one-more": ""}), badReq, "…50"},
 		{"tag with a reserved key", tag(clusterARN+"c", map[string]string{"aws:x": ""}), badReq, "…reserved"},
-		{"encryption of no cluster", func(ctx context.Context, c *eks.Client) error {
-			_, err := c.AssociateEncryptionConfig(ctx, &eks.AssociateEncryptionConfigInput{ClusterName: aws.String("nobody"), EncryptionConfig: []types.EncryptionConfig{{Provider: &types.Provider{KeyArn: &kms}}}})
-			return err
-		}, missing, "No cluster found for name: nobody."},
-		{"encryption without a config", func(ctx context.Context, c *eks.Client) error {
-			_, err := c.AssociateEncryptionConfig(ctx, &eks.AssociateEncryptionConfigInput{ClusterName: aws.String("c"), EncryptionConfig: []types.EncryptionConfig{}})
-			return err
-		}, parameter, "…encryptionConfig"},
 		{"versions of something else", func(ctx context.Context, c *eks.Client) error {
 			_, err := c.DescribeClusterVersions(ctx, &eks.DescribeClusterVersionsInput{ClusterType: aws.String("eks-local-outposts")})
 			return err

@@ -33,9 +33,6 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	case *eks.UpdateClusterVersionInput:
 		err = s.onCluster(ctx, &t, in.Name)
 		set.text("eks:kubernetesVersion", aws.ToString(in.Version))
-	case *eks.AssociateEncryptionConfigInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-		set.encryption(in.EncryptionConfig)
 	case *eks.CreateAccessEntryInput:
 		err = s.onCluster(ctx, &t, in.ClusterName)
 		set.requestTags(in.Tags)

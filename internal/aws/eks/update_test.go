@@ -349,29 +349,6 @@ func TestLeaveConfigMapWithAnotherCreator(t *testing.T) {
 	}
 }
 
-func TestAssociateEncryptionConfig(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
-	key := "arn:aws:kms:" + region + ":" + account + ":alias/eks"
-	in := &eks.AssociateEncryptionConfigInput{ClusterName: aws.String("c"), EncryptionConfig: []types.EncryptionConfig{{Provider: &types.Provider{KeyArn: &key}, Resources: []string{"secrets"}}}}
-	out, err := w.client.AssociateEncryptionConfig(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := params(out.Update)["EncryptionConfig"]; out.Update.Type != types.UpdateTypeAssociateEncryptionConfig || got != `[{"provider":{"keyArn":"`+key+`"},"resources":["secrets"]}]` {
-		t.Errorf("%s %s", out.Update.Type, got)
-	}
-	w.finish("c", *out.Update.Id, types.UpdateStatusSuccessful)
-	if got := w.describe("c").EncryptionConfig; len(got) != 1 || *got[0].Provider.KeyArn != key {
-		t.Errorf("described: %+v", got)
-	}
-	in.ClientRequestToken = nil
-	if _, err := w.client.AssociateEncryptionConfig(t.Context(), in); failureOf(t, err).code != "InvalidRequestException" {
-		t.Errorf("associated twice: %v", err)
-	}
-}
-
 func TestUpdatesAreListedByPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
