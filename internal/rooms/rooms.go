@@ -38,10 +38,19 @@ var Rules = []Rule{
 		"wire serves protocols and knows no service"},
 	{"internal/aws/wire/modelgen", []string{"internal/aws/wire"}, []string{"k8s.io"},
 		"a generator, not part of the program"},
-	{"internal/aws", []string{"internal/aws/wire", "internal/record", "internal/store", "kubernetes"}, world,
+	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "kubernetes"}, world,
 		"the front validates, authorises and records; it never reaches the world"},
 
-	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd",
+	{"internal/logs/word", nil, world, "it cuts text"},
+	{"internal/logs/events", []string{"internal/logs/word"}, []string{"os/exec", "github.com/aws", "k8s.io", "github.com/vishvananda/netlink"},
+		"a second store, for what is too much for etcd; it knows groups and streams by number"},
+	{"internal/logs/insights", []string{"internal/logs/word"}, append([]string{"github.com/aws"}, world...), "a language, pure"},
+	{"internal/logs/pattern", []string{"internal/logs/word"}, append([]string{"github.com/aws"}, world...), "a language, pure"},
+	{"internal/logs/query", []string{"internal/crash", "internal/logs", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
+	{"internal/logs/lifecycle", []string{"internal/logs/events", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
+	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
+
+	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/logs/events",
 		"internal/pki", "internal/port", "internal/crash", "internal/aws/eks/accesspolicy", "kubernetes"}, nil,
 		"controllers talk to AWS services as clients do, through the SDK"},
 
@@ -60,7 +69,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, nil,
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"cmd/coracle", []string{"internal/admin", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/version", "kubernetes"}, world,
+	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/version", "kubernetes"}, world,
 		"flags and wiring only"},
 
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),

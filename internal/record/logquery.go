@@ -1,0 +1,78 @@
+package record
+
+import (
+	"time"
+
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// LogQuery is a Logs Insights query that somebody started.
+//
+// Writer: internal/aws/logs (StartQuery creates it, StopQuery sets Stop); internal/logs/query deletes
+// it when its results have expired.
+type LogQuery struct {
+	Account string
+	Region  string
+	ID      string // a UUID
+	// Text is the query string as it was sent. It was parsed without error when the row was made.
+	Text     string
+	Language logstypes.QueryLanguage
+	// Groups are the names of the log groups asked, in the order of the request, and GroupIDs their IDs
+	// at that time: a group made again since is another.
+	Groups   []string
+	GroupIDs []uint64
+	// Start and End are the range of @timestamp, both inclusive, in seconds since 1970-01-01 UTC.
+	Start, End int64
+	// Limit is the request's limit, 0 when it named none.
+	Limit     int32
+	CreatedAt time.Time
+	// CallerARN is who started it.
+	CallerARN string
+	Stop      bool
+}
+
+// LogQueryKey is the key of a query in LogQueries and LogQueryRuns.
+func LogQueryKey(account, region, id string) string { return store.Key(account, region, id) }
+
+// LogQueries is the table of started queries, by LogQueryKey.
+func LogQueries(s *store.Store) store.Table[LogQuery] {
+	return store.NewTable[LogQuery](s, "log-queries")
+}
+
+// LogQueryRun is how a query has ended. A query without a run is waiting or running; its results, when
+// Complete, are a file of internal/logs/query that was written before this row.
+//
+// Writer: internal/logs/query.
+type LogQueryRun struct {
+	Status     logstypes.QueryStatus // Complete, Failed, Cancelled or Timeout
+	Reason     string                // why it failed, for the daemon's log and its user
+	Statistics logstypes.QueryStatistics
+	EndedAt    time.Time
+}
+
+// LogQueryRuns is the table of ended queries, by LogQueryKey.
+func LogQueryRuns(s *store.Store) store.Table[LogQueryRun] {
+	return store.NewTable[LogQueryRun](s, "log-query-runs")
+}
+
+// LogQueryDefinition is a saved query.
+//
+// Writer: internal/aws/logs.
+type LogQueryDefinition struct {
+	Account      string
+	Region       string
+	ID           string // a UUID
+	Name         string
+	Text         string
+	Language     logstypes.QueryLanguage
+	Groups       []string
+	Parameters   []logstypes.QueryParameter
+	LastModified time.Time
+}
+
+// LogQueryDefinitions is the table of saved queries, by LogQueryKey of their ID.
+func LogQueryDefinitions(s *store.Store) store.Table[LogQueryDefinition] {
+	return store.NewTable[LogQueryDefinition](s, "log-query-definitions")
+}
