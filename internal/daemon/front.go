@@ -13,6 +13,7 @@ import (
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -47,6 +48,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity) {
 	mux.Register(wire.EC2, ec2service.New(s))
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
 	mux.Register(wire.IAM, iamservice.New(s, who, nil))
+	mux.Register(wire.Logs, logsservice.New(logsservice.Options{Store: s}))
 	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 }
 

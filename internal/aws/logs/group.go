@@ -1,0 +1,263 @@
+package logs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// CreateLogGroup creates a log group.
+func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateLogGroupInput) (*cloudwatchlogs.CreateLogGroupOutput, error) {
+	at, name := placeOf(ctx), aws.ToString(in.LogGroupName)
+	if strings.HasPrefix(strings.ToLower(name), "aws/") {
+		return nil, invalidParameter("Log groups starting with AWS/ are reserved for AWS.")
+	}
+	if in.KmsKeyId != nil {
+		return nil, noKMS(*in.KmsKeyId)
+	}
+	if err := checkTags(in.Tags); err != nil {
+		return nil, err
+	}
+	if len(in.Tags) > 0 {
+		if err := mayTagNew(ctx, at.groupARN(name), in.Tags); err != nil {
+			return nil, err
+		}
+	}
+	group := record.LogGroup{
+		Account: at.account, Region: at.region, Name: name,
+		ID:        newID(),
+		CreatedAt: s.timestamp(),
+		Class:     cmp.Or(in.LogGroupClass, types.LogGroupClassStandard),
+		Protected: aws.ToBool(in.DeletionProtectionEnabled),
+		Tags:      in.Tags,
+	}
+	if group.Class == types.LogGroupClassDelivery {
+		group.RetentionDays = deliveryRetention
+	}
+	_, err := s.groups.Create(ctx, at.groupKey(name), group)
+	if errors.Is(err, store.ErrExists) {
+		return nil, alreadyExists("The specified log group already exists")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.CreateLogGroupOutput{}, nil
+}
+
+// DeleteLogGroup deletes a log group with its streams and events.
+func (s *Service) DeleteLogGroup(ctx context.Context, in *cloudwatchlogs.DeleteLogGroupInput) (*cloudwatchlogs.DeleteLogGroupOutput, error) {
+	for {
+		row, err := s.group(ctx, aws.ToString(in.LogGroupName))
+		if err != nil {
+			return nil, err
+		}
+		if err := unprotected(row.Value); err != nil {
+			return nil, err
+		}
+		switch err := s.groups.Delete(ctx, row); {
+		case errors.Is(err, store.ErrConflict):
+			continue // it may be protected now
+		case errors.Is(err, store.ErrNotFound):
+			return nil, groupNotFound()
+		case err != nil:
+			return nil, err
+		}
+		return &cloudwatchlogs.DeleteLogGroupOutput{}, nil
+	}
+}
+
+// unprotected refuses what deletes from a group with deletion protection.
+func unprotected(g record.LogGroup) error {
+	if !g.Protected {
+		return nil
+	}
+	return validation("Cannot delete from log group %s because deletion protection is enabled for it. Disable it with PutLogGroupDeletionProtection first.", g.Name)
+}
+
+// PutLogGroupDeletionProtection switches the deletion protection of a log group.
+func (s *Service) PutLogGroupDeletionProtection(ctx context.Context, in *cloudwatchlogs.PutLogGroupDeletionProtectionInput) (*cloudwatchlogs.PutLogGroupDeletionProtectionOutput, error) {
+	name, err := placeOf(ctx).identified("logGroupIdentifier", aws.ToString(in.LogGroupIdentifier))
+	if err != nil {
+		return nil, err
+	}
+	err = s.modifyGroup(ctx, name, func(g *record.LogGroup) error {
+		g.Protected = aws.ToBool(in.DeletionProtectionEnabled)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.PutLogGroupDeletionProtectionOutput{}, nil
+}
+
+// groupsOf are the log groups of a place whose names begin with prefix, by name.
+func (s *Service) groupsOf(ctx context.Context, at place, prefix string) ([]record.LogGroup, error) {
+	rows, err := s.groups.List(ctx, store.Prefix(at.account, at.region))
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]record.LogGroup, 0, len(rows))
+	for _, row := range rows {
+		if strings.HasPrefix(row.Value.Name, prefix) {
+			groups = append(groups, row.Value)
+		}
+	}
+	// A key is escaped, so that its order is not quite that of the names.
+	slices.SortFunc(groups, func(a, b record.LogGroup) int { return strings.Compare(a.Name, b.Name) })
+	return groups, nil
+}
+
+func nameOfGroup(g record.LogGroup) string { return g.Name }
+
+// elsewhere reports whether a list of accounts leaves out the caller's own: no other account is linked to it.
+func elsewhere(at place, linked *bool, accounts []string) bool {
+	return aws.ToBool(linked) && len(accounts) > 0 && !slices.Contains(accounts, at.account)
+}
+
+// DescribeLogGroups describes log groups, by name.
+func (s *Service) DescribeLogGroups(ctx context.Context, in *cloudwatchlogs.DescribeLogGroupsInput) (*cloudwatchlogs.DescribeLogGroupsOutput, error) {
+	at := placeOf(ctx)
+	pattern := aws.ToString(in.LogGroupNamePattern)
+	switch {
+	case in.LogGroupNamePrefix != nil && in.LogGroupNamePattern != nil:
+		return nil, invalidParameter("LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters.")
+	case len(in.AccountIdentifiers) > 0 && !aws.ToBool(in.IncludeLinkedAccounts):
+		return nil, invalidParameter("accountIdentifiers can only be specified when includeLinkedAccounts is true")
+	case len(in.LogGroupIdentifiers) > 0 && (in.LogGroupNamePrefix != nil || in.LogGroupNamePattern != nil || in.LogGroupClass != "" || len(in.AccountIdentifiers) > 0):
+		return nil, invalidParameter("logGroupIdentifiers can't be combined with other filters than includeLinkedAccounts")
+	case len(in.LogGroupIdentifiers) > maxIdentifiers:
+		return nil, invalidParameter("logGroupIdentifiers can have %d members, but has %d", maxIdentifiers, len(in.LogGroupIdentifiers))
+	}
+	for _, a := range in.AccountIdentifiers {
+		if !accountID(a) {
+			return nil, invalidValue("accountIdentifiers", a, `Member must satisfy regular expression pattern: ^\d{12}$`)
+		}
+	}
+	var wanted map[string]bool
+	if len(in.LogGroupIdentifiers) > 0 {
+		wanted = map[string]bool{}
+		for _, id := range in.LogGroupIdentifiers {
+			name, err := at.identified("logGroupIdentifiers", id)
+			if err != nil {
+				return nil, err
+			}
+			wanted[name] = true
+		}
+	}
+	groups, err := s.groupsOf(ctx, at, aws.ToString(in.LogGroupNamePrefix))
+	if err != nil {
+		return nil, err
+	}
+	groups = slices.DeleteFunc(groups, func(g record.LogGroup) bool {
+		return elsewhere(at, in.IncludeLinkedAccounts, in.AccountIdentifiers) ||
+			!strings.Contains(g.Name, pattern) ||
+			in.LogGroupClass != "" && g.Class != in.LogGroupClass ||
+			wanted != nil && !wanted[g.Name]
+	})
+	page, next, err := wire.Page(ctx, groups, in.Limit, in.NextToken, nameOfGroup)
+	if err != nil {
+		return nil, err
+	}
+	out := &cloudwatchlogs.DescribeLogGroupsOutput{LogGroups: []types.LogGroup{}, NextToken: next}
+	for _, g := range page {
+		if pattern != "" { // AWS shows no more of them
+			out.LogGroups = append(out.LogGroups, types.LogGroup{Arn: new(g.ARN() + ":*"), LogGroupArn: new(g.ARN()), LogGroupName: new(g.Name), CreationTime: millis(g.CreatedAt)})
+			continue
+		}
+		out.LogGroups = append(out.LogGroups, s.describe(g))
+	}
+	return out, nil
+}
+
+// maxIdentifiers is how many log groups a request may name.
+const maxIdentifiers = 50
+
+func accountID(text string) bool {
+	return len(text) == 12 && strings.Trim(text, "0123456789") == ""
+}
+
+func (s *Service) describe(g record.LogGroup) types.LogGroup {
+	out := types.LogGroup{
+		Arn:                       new(g.ARN() + ":*"),
+		LogGroupArn:               new(g.ARN()),
+		LogGroupName:              new(g.Name),
+		LogGroupClass:             g.Class,
+		CreationTime:              millis(g.CreatedAt),
+		MetricFilterCount:         new(int32(0)),
+		StoredBytes:               new(s.events.GroupStat(events.GroupID(g.ID)).StoredBytes),
+		DeletionProtectionEnabled: new(g.Protected),
+	}
+	if g.RetentionDays > 0 {
+		out.RetentionInDays = new(g.RetentionDays)
+	}
+	return out
+}
+
+// ListLogGroups lists log groups, by name.
+func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogGroupsInput) (*cloudwatchlogs.ListLogGroupsOutput, error) {
+	at := placeOf(ctx)
+	if l := in.Limit; l != nil && (*l < 1 || *l > 1000) {
+		return nil, invalidValue("limit", *l, "Member must have value between 1 and 1000")
+	}
+	if len(in.DataSources) > 0 || len(in.FieldIndexNames) > 0 {
+		return nil, validation("dataSources and fieldIndexNames are not implemented by Coracle: no log group here has any")
+	}
+	match, err := namePattern(aws.ToString(in.LogGroupNamePattern))
+	if err != nil {
+		return nil, err
+	}
+	groups, err := s.groupsOf(ctx, at, "")
+	if err != nil {
+		return nil, err
+	}
+	groups = slices.DeleteFunc(groups, func(g record.LogGroup) bool {
+		return elsewhere(at, in.IncludeLinkedAccounts, in.AccountIdentifiers) || !match(g.Name) ||
+			in.LogGroupClass != "" && g.Class != in.LogGroupClass ||
+			slices.ContainsFunc(in.LogGroupTags, func(f types.TagFilter) bool { return !tagged(g.Tags, f) })
+	})
+	page, next, err := wire.Page(ctx, groups, in.Limit, in.NextToken, nameOfGroup)
+	if err != nil {
+		return nil, err
+	}
+	out := &cloudwatchlogs.ListLogGroupsOutput{LogGroups: []types.LogGroupSummary{}, NextToken: next}
+	for _, g := range page {
+		out.LogGroups = append(out.LogGroups, types.LogGroupSummary{LogGroupArn: new(g.ARN()), LogGroupName: new(g.Name), LogGroupClass: g.Class})
+	}
+	return out, nil
+}
+
+// namePattern is the pattern of ListLogGroups: substrings, or prefixes after a "^", divided by "|".
+func namePattern(text string) (func(name string) bool, error) {
+	if text == "" {
+		return func(string) bool { return true }, nil
+	}
+	alternatives := strings.Split(text, "|")
+	if len(alternatives) > 5 {
+		return nil, invalidParameter("logGroupNamePattern can have five patterns divided by |, but has %d", len(alternatives))
+	}
+	for _, a := range alternatives {
+		word := strings.TrimPrefix(a, "^")
+		if !groupName.MatchString(word) || len(word) < 3 || len(word) > 24 {
+			return nil, invalidParameter("The pattern %q in logGroupNamePattern is invalid: each has 3 to 24 characters that names of log groups may have, and may begin with ^", a)
+		}
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(alternatives, func(a string) bool {
+			if prefix, ok := strings.CutPrefix(a, "^"); ok {
+				return strings.HasPrefix(name, prefix)
+			}
+			return strings.Contains(name, a)
+		})
+	}, nil
+}

@@ -1,0 +1,137 @@
+package logs_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	coracle "github.com/coracle-eks/coracle/internal/aws/logs"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+const (
+	account  = "111122223333"
+	region   = "eu-west-1"
+	rootARN  = "arn:aws:iam::" + account + ":root"
+	groupARN = "arn:aws:logs:" + region + ":" + account + ":log-group:"
+)
+
+// today is when the tests begin.
+var today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// world is the CloudWatch Logs front behind the real wire.
+type world struct {
+	t      testing.TB
+	store  *store.Store
+	client *cloudwatchlogs.Client
+	url    string
+
+	mu     sync.Mutex
+	clock  time.Time
+	caller wire.Caller
+	deny   func(wire.Target) bool
+	asked  []wire.Target
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, store: storetest.New(t), clock: today, caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
+	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
+	mux.Register(wire.Logs, coracle.New(coracle.Options{Store: w.store, Now: w.now}))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	w.client = cloudwatchlogs.New(cloudwatchlogs.Options{
+		Region:           region,
+		BaseEndpoint:     aws.String(server.URL),
+		Credentials:      credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
+		RetryMaxAttempts: 1,
+		HTTPClient:       server.Client(),
+	})
+	return w
+}
+
+type (
+	keys  struct{ *world }
+	judge struct{ *world }
+)
+
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock
+}
+
+func (k keys) Lookup(context.Context, string, string) (string, wire.Caller, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return "secret", k.caller, nil
+}
+
+func (j judge) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.asked = append(j.asked, targets...)
+	for _, t := range targets {
+		if j.deny != nil && j.deny(t) {
+			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: "because no identity-based policy allows the " + t.Action + " action"}
+		}
+	}
+	return nil
+}
+
+// target is the last target that was judged for an action.
+func (w *world) target(action string) wire.Target {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range slices.Backward(w.asked) {
+		if t.Action == action {
+			return t
+		}
+	}
+	w.t.Fatalf("nobody was asked about %s", action)
+	return wire.Target{}
+}
+
+// group creates a log group with streams.
+func (w *world) group(name string, streams ...string) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	if _, err := w.client.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name}); err != nil {
+		w.t.Fatalf("create log group %s: %v", name, err)
+	}
+	for _, s := range streams {
+		if _, err := w.client.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &name, LogStreamName: &s}); err != nil {
+			w.t.Fatalf("create log stream %s: %v", s, err)
+		}
+	}
+}
+
+// failure is an error as the client saw it.
+type failure struct {
+	code    string
+	status  int
+	message string
+}
+
+func failureOf(t testing.TB, err error) failure {
+	t.Helper()
+	var api smithy.APIError
+	var response *smithyhttp.ResponseError
+	if !errors.As(err, &api) || !errors.As(err, &response) {
+		t.Fatalf("want an error of the service, got %v", err)
+	}
+	return failure{api.ErrorCode(), response.HTTPStatusCode(), api.ErrorMessage()}
+}

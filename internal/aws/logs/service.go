@@ -1,0 +1,121 @@
+// Package logs serves the Amazon CloudWatch Logs API.
+//
+// Log groups and streams are rows ([record.LogGroup], [record.LogStream]); their events are in the store of log events
+// (package events), under the IDs of the rows. PutLogEvents checks a batch and appends it; GetLogEvents and FilterLogEvents read
+// events in order, a page at a time. A Logs Insights query is a row as well ([record.LogQuery]): StartQuery writes it, and
+// internal/logs/query runs it.
+//
+// A group that is deleted is a row that is gone. Its streams' rows and its events are removed by the controller
+// internal/logs/lifecycle, which also removes an event that was appended to a group while it was being deleted: a group
+// created again under the same name has another ID and sees nothing of it.
+//
+// Each page token says where the page ended, not which page it was, so that events which arrive meanwhile neither
+// repeat an event nor hide one.
+//
+// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/Welcome.html
+package logs
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Options are what a Service needs.
+type Options struct {
+	Store  *store.Store
+	Events *events.Store
+	Now    func() time.Time // time.Now unless set
+}
+
+// Service serves the CloudWatch Logs API. It is safe for concurrent use.
+type Service struct {
+	store       *store.Store
+	groups      store.Table[record.LogGroup]
+	streams     store.Table[record.LogStream]
+	queries     store.Table[record.LogQuery]
+	queryRuns   store.Table[record.LogQueryRun]
+	definitions store.Table[record.LogQueryDefinition]
+	events      *events.Store
+	now         func() time.Time
+}
+
+// New returns the service over the tables of o.Store and the events of o.Events.
+func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{
+		store:       o.Store,
+		groups:      record.LogGroups(o.Store),
+		streams:     record.LogStreams(o.Store),
+		queries:     record.LogQueries(o.Store),
+		queryRuns:   record.LogQueryRuns(o.Store),
+		definitions: record.LogQueryDefinitions(o.Store),
+		events:      o.Events,
+		now:         o.Now,
+	}
+}
+
+// place is where a request is made: an account in a region.
+type place struct{ account, region string }
+
+func placeOf(ctx context.Context) place {
+	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+}
+
+func (p place) groupKey(name string) string { return record.LogGroupKey(p.account, p.region, name) }
+
+func (p place) groupARN(name string) string {
+	return record.LogGroup{Account: p.account, Region: p.region, Name: name}.ARN()
+}
+
+// group is the caller's log group of that name, or a ResourceNotFoundException.
+func (s *Service) group(ctx context.Context, name string) (store.Row[record.LogGroup], error) {
+	row, err := s.groups.Get(ctx, placeOf(ctx).groupKey(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return row, groupNotFound()
+	}
+	return row, err
+}
+
+// stream is a stream of the group, or a ResourceNotFoundException.
+func (s *Service) stream(ctx context.Context, g record.LogGroup, name string) (store.Row[record.LogStream], error) {
+	row, err := s.streams.Get(ctx, record.LogStreamKey(g.ID, name))
+	if errors.Is(err, store.ErrNotFound) {
+		return row, streamNotFound()
+	}
+	return row, err
+}
+
+// modifyGroup changes the row of the caller's log group of that name.
+func (s *Service) modifyGroup(ctx context.Context, name string, change func(*record.LogGroup) error) error {
+	_, err := s.groups.Modify(ctx, placeOf(ctx).groupKey(name), change)
+	if errors.Is(err, store.ErrNotFound) {
+		return groupNotFound()
+	}
+	return err
+}
+
+// timestamp is now as the API shows it: in UTC, to the millisecond.
+func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
+
+// newID is a number that nothing else has: 63 random bits, never 0.
+func newID() uint64 {
+	for {
+		var b [8]byte
+		rand.Read(b[:]) // never fails
+		if id := binary.BigEndian.Uint64(b[:]) >> 1; id != 0 {
+			return id
+		}
+	}
+}
+
+func millis(t time.Time) *int64 { return new(t.UnixMilli()) }

@@ -1,0 +1,225 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+const (
+	maxTags         = 50
+	longestTagKey   = 128 // characters
+	longestTagValue = 256
+)
+
+var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+
+// checkTags refuses tags that break a rule for tags.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/Working-with-log-groups-and-streams.html#log-group-tagging
+func checkTags(tags map[string]string) error {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		if err := checkTagKey(k); err != nil {
+			return err
+		}
+		v := tags[k]
+		if n := utf8.RuneCountInString(v); n > longestTagValue {
+			return invalidParameter("The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n)
+		}
+		if !tagText.MatchString(v) {
+			return invalidValue("tags."+k+".member", v, `Member must satisfy regular expression pattern: ^([\p{L}\p{Z}\p{N}_.:/=+\-@]*)$`)
+		}
+	}
+	return nil
+}
+
+func checkTagKey(k string) error {
+	switch n := utf8.RuneCountInString(k); {
+	case n == 0:
+		return invalidParameter("A tag key can't be empty")
+	case n > longestTagKey:
+		return invalidParameter("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
+	case strings.HasPrefix(strings.ToLower(k), "aws:"):
+		return invalidParameter("Tag key %s is invalid: the prefix aws: is reserved for AWS use", k)
+	case !tagText.MatchString(k):
+		return invalidValue("tags", k, `Map keys must satisfy constraint: [Member must satisfy regular expression pattern: ^([\p{L}\p{Z}\p{N}_.:/=+\-@]+)$]`)
+	}
+	return nil
+}
+
+// mayTagNew asks whether the caller may create a log group with tags, for which either of two actions is enough.
+// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html
+func mayTagNew(ctx context.Context, arn string, tags map[string]string) error {
+	c := conditions{}
+	c.requestTags(tags)
+	var denied *wire.Denied
+	for _, action := range []string{"logs:TagResource", "logs:TagLogGroup"} {
+		if err := wire.Authorize(ctx, wire.Target{Action: action, Resource: arn, Conditions: c}); !errors.As(err, &denied) {
+			return err
+		}
+	}
+	return &wire.Error{
+		Code: "AccessDeniedException", Status: http.StatusBadRequest,
+		Message: fmt.Sprintf("User with accountId: %s is not authorized to perform CreateLogGroup with Tags. An additional permission \"logs:TagResource\" is required.", wire.CallerFrom(ctx).Account),
+	}
+}
+
+// taggedGroup is the name of the log group that the ARN of a tagging request names, with or without ":*" at its end.
+func (s *Service) taggedGroup(ctx context.Context, arn string) (string, error) {
+	parsed, ok := parseARN(strings.TrimSuffix(arn, ":*"))
+	if !ok {
+		return "", invalidParameter("The specified resourceArn %s is not the ARN of a log group", arn)
+	}
+	if at := placeOf(ctx); parsed.account != at.account || parsed.region != at.region {
+		return "", notFound("The specified resource does not exist.")
+	}
+	return parsed.group, nil
+}
+
+func (s *Service) tag(ctx context.Context, group string, tags map[string]string) error {
+	if err := checkTags(tags); err != nil {
+		return err
+	}
+	return s.modifyGroup(ctx, group, func(g *record.LogGroup) error {
+		after := maps.Clone(g.Tags)
+		if after == nil {
+			after = map[string]string{}
+		}
+		maps.Copy(after, tags)
+		if len(after) > maxTags {
+			return &types.TooManyTagsException{
+				Message:      new(fmt.Sprintf("The number of tags exceeds the limit of %d: the log group would have %d", maxTags, len(after))),
+				ResourceName: new(g.ARN()),
+			}
+		}
+		g.Tags = after
+		return nil
+	})
+}
+
+func (s *Service) untag(ctx context.Context, group string, keys []string) error {
+	return s.modifyGroup(ctx, group, func(g *record.LogGroup) error {
+		after := maps.Clone(g.Tags)
+		for _, k := range keys {
+			delete(after, k)
+		}
+		g.Tags = after
+		return nil
+	})
+}
+
+func (s *Service) tags(ctx context.Context, group string) (map[string]string, error) {
+	row, err := s.group(ctx, group)
+	if err != nil || row.Value.Tags == nil {
+		return map[string]string{}, err
+	}
+	return row.Value.Tags, nil
+}
+
+// TagResource adds tags to a log group, or changes their values.
+func (s *Service) TagResource(ctx context.Context, in *cloudwatchlogs.TagResourceInput) (*cloudwatchlogs.TagResourceOutput, error) {
+	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
+	if err == nil {
+		err = s.tag(ctx, group, in.Tags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.TagResourceOutput{}, nil
+}
+
+// UntagResource removes tags from a log group.
+func (s *Service) UntagResource(ctx context.Context, in *cloudwatchlogs.UntagResourceInput) (*cloudwatchlogs.UntagResourceOutput, error) {
+	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
+	if err == nil {
+		err = s.untag(ctx, group, in.TagKeys)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.UntagResourceOutput{}, nil
+}
+
+// ListTagsForResource lists the tags of a log group.
+func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.ListTagsForResourceInput) (*cloudwatchlogs.ListTagsForResourceOutput, error) {
+	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
+	if err != nil {
+		return nil, err
+	}
+	tags, err := s.tags(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.ListTagsForResourceOutput{Tags: tags}, nil
+}
+
+// TagLogGroup is what TagResource was before, for a group by its name.
+func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGroupInput) (*cloudwatchlogs.TagLogGroupOutput, error) {
+	if err := s.tag(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.TagLogGroupOutput{}, nil
+}
+
+// UntagLogGroup is what UntagResource was before.
+func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLogGroupInput) (*cloudwatchlogs.UntagLogGroupOutput, error) {
+	if err := s.untag(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.UntagLogGroupOutput{}, nil
+}
+
+// ListTagsLogGroup is what ListTagsForResource was before.
+func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListTagsLogGroupInput) (*cloudwatchlogs.ListTagsLogGroupOutput, error) {
+	tags, err := s.tags(ctx, aws.ToString(in.LogGroupName))
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.ListTagsLogGroupOutput{Tags: tags}, nil
+}
+
+// tagged reports whether tags satisfy a filter of ListLogGroups: the key is there, and its value is one of those given. A value may be
+// negated with "!" and may have "*" for anything, which also makes it indifferent to case.
+func tagged(tags map[string]string, f types.TagFilter) bool {
+	value, ok := tags[aws.ToString(f.Key)]
+	if !ok || len(f.Values) == 0 {
+		return ok
+	}
+	return slices.ContainsFunc(f.Values, func(want string) bool {
+		want, negated := strings.CutPrefix(want, "!")
+		if !strings.Contains(want, "*") {
+			return (value == want) != negated
+		}
+		return wildcard(strings.ToLower(want), strings.ToLower(value)) != negated
+	})
+}
+
+// wildcard matches text against a pattern in which "*" stands for anything.
+func wildcard(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	text, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		_, rest, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return strings.HasSuffix(text, parts[last])
+}
