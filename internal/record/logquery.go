@@ -1,6 +1,8 @@
 package record
 
 import (
+	"encoding/base32"
+	"encoding/binary"
 	"time"
 
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
@@ -70,9 +72,43 @@ type LogQueryDefinition struct {
 	Groups       []string
 	Parameters   []logstypes.QueryParameter
 	LastModified time.Time
+	// ClientToken and Request (wire.Fingerprint) are of the request that created it.
+	ClientToken, Request string
 }
 
 // LogQueryDefinitions is the table of saved queries, by LogQueryKey of their ID.
 func LogQueryDefinitions(s *store.Store) store.Table[LogQueryDefinition] {
 	return store.NewTable[LogQueryDefinition](s, "log-query-definitions")
+}
+
+// LogPointer is the place of one log event: what Logs Insights shows as @ptr.
+type LogPointer struct {
+	GroupID   uint64
+	Timestamp int64 // of the event, in milliseconds since 1970-01-01 UTC
+	Seq       uint64
+}
+
+// pointerText keeps the order of the bytes it writes.
+var pointerText = base32.HexEncoding.WithPadding(base32.NoPadding)
+
+// String is the pointer's text. Among the events of a group the order of the texts is that of the events.
+func (p LogPointer) String() string {
+	var b [24]byte
+	binary.BigEndian.PutUint64(b[0:], p.GroupID)
+	binary.BigEndian.PutUint64(b[8:], uint64(p.Timestamp))
+	binary.BigEndian.PutUint64(b[16:], p.Seq)
+	return pointerText.EncodeToString(b[:])
+}
+
+// ParseLogPointer is the inverse of String; false for what it never made.
+func ParseLogPointer(text string) (LogPointer, bool) {
+	b, err := pointerText.DecodeString(text)
+	if err != nil || len(b) != 24 {
+		return LogPointer{}, false
+	}
+	return LogPointer{
+		GroupID:   binary.BigEndian.Uint64(b[0:]),
+		Timestamp: int64(binary.BigEndian.Uint64(b[8:])),
+		Seq:       binary.BigEndian.Uint64(b[16:]),
+	}, true
 }
