@@ -1,0 +1,217 @@
+package pattern
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/logs/word"
+)
+
+// condition is an operator and what stands behind it: `>= 400`, `= "*.html"`, `!= %^kube%`.
+type condition struct {
+	operator string // one of = != < <= > >=
+
+	// One of these. An unquoted number is a text, too: 4* and 404 are both compared with the text 404.
+	regex               *regexp.Regexp
+	text                string
+	anyBefore, anyAfter bool // asterisks at the text's ends
+	number              number
+	numeric             bool
+}
+
+// operators are in the order of trying.
+var operators = []string{"!=", "<=", ">=", "=", "<", ">"}
+
+// condition reads one. What it compares with ends at a space, at && or ||, or at one of the closing bytes.
+func (s *scanner) condition(closing string) (condition, error) {
+	c := condition{}
+	for _, operator := range operators {
+		if s.take(operator) {
+			c.operator = operator
+			break
+		}
+	}
+	if c.operator == "" {
+		return c, s.invalid("one of the operators = != < <= > >=")
+	}
+	s.space()
+	start := s.pos
+	switch s.peek() {
+	case '"':
+		text, err := s.quoted()
+		if err != nil {
+			return c, err
+		}
+		c.glob(text)
+	case '%':
+		var err error
+		if c.regex, err = s.regex(); err != nil {
+			return c, err
+		}
+	default:
+		text := s.while(func(b byte) bool { return isName(b) || strings.IndexByte("*.+-", b) >= 0 })
+		if text == "" {
+			return c, s.invalid("a number, a string (in double quotes, if it has others than letters, digits and underscores) or a %regular expression%")
+		}
+		c.glob(text)
+		c.number, c.numeric = parseNumber(text)
+	}
+	if !c.numeric && c.operator != "=" && c.operator != "!=" {
+		return c, s.fail(start, "the operator %s compares numbers, and %s is none", c.operator, s.text[start:s.pos])
+	}
+	if rest := s.rest(); rest != "" && !isSpace(rest[0]) && strings.IndexByte(closing, rest[0]) < 0 && !strings.HasPrefix(rest, "&&") && !strings.HasPrefix(rest, "||") {
+		return c, s.invalid("the end of the value (put it in double quotes, if it has others than letters, digits and underscores)")
+	}
+	return c, nil
+}
+
+// glob sets the text, whose asterisks at either end stand for anything. One between other characters is itself.
+func (c *condition) glob(text string) {
+	c.text, c.anyBefore = strings.CutPrefix(text, "*")
+	c.text, c.anyAfter = strings.CutSuffix(c.text, "*")
+	if text == "*" {
+		c.anyAfter = true
+	}
+}
+
+// holds reports whether a value, as text, fulfils the condition.
+func (c *condition) holds(value string) bool {
+	switch c.operator {
+	case "=":
+		return c.equals(value)
+	case "!=":
+		return !c.equals(value)
+	}
+	n, ok := parseNumber(value)
+	if !ok {
+		return false
+	}
+	order := n.compare(c.number)
+	switch c.operator {
+	case "<":
+		return order < 0
+	case "<=":
+		return order <= 0
+	case ">":
+		return order > 0
+	}
+	return order >= 0
+}
+
+func (c *condition) equals(value string) bool {
+	if c.regex != nil {
+		return c.regex.MatchString(value)
+	}
+	switch {
+	case c.anyBefore && c.anyAfter:
+		return strings.Contains(value, c.text)
+	case c.anyBefore:
+		return strings.HasSuffix(value, c.text)
+	case c.anyAfter:
+		return strings.HasPrefix(value, c.text)
+	case value == c.text:
+		return true
+	}
+	if c.numeric {
+		n, ok := parseNumber(value)
+		return ok && n.compare(c.number) == 0
+	}
+	return false
+}
+
+// literal is a text that is part of every value which fulfils the condition; empty when there is none.
+func (c *condition) literal() string {
+	if c.operator != "=" || c.regex != nil || c.numeric {
+		return ""
+	}
+	return c.text
+}
+
+// words are whole words of every value which fulfils the condition, as long as nothing alphanumeric is around the value.
+func (c *condition) words() []string { return wholeWords(c.literal(), !c.anyBefore, !c.anyAfter) }
+
+// number is an integer, exactly, or another number as good as a float64 can.
+type number struct {
+	integer int64
+	exact   bool
+	float   float64
+}
+
+// parseNumber reads an integer or a decimal with an optional sign and exponent.
+func parseNumber(text string) (number, bool) {
+	digits, rest := false, text
+	skip := func() {
+		for rest != "" && isDigit(rest[0]) {
+			digits, rest = true, rest[1:]
+		}
+	}
+	sign := func() {
+		if rest != "" && (rest[0] == '+' || rest[0] == '-') {
+			rest = rest[1:]
+		}
+	}
+	sign()
+	skip()
+	integer := rest == ""
+	if after, ok := strings.CutPrefix(rest, "."); ok {
+		rest = after
+		skip()
+	}
+	if !digits {
+		return number{}, false
+	}
+	if rest != "" && (rest[0] == 'e' || rest[0] == 'E') {
+		digits, rest = false, rest[1:]
+		sign()
+		skip()
+	}
+	if rest != "" || !digits {
+		return number{}, false
+	}
+	n := number{}
+	if integer {
+		i, err := strconv.ParseInt(text, 10, 64)
+		n.integer, n.exact = i, err == nil
+	}
+	n.float, _ = strconv.ParseFloat(text, 64) // out of range is infinite, which compares as it should
+	return n, true
+}
+
+func (n number) compare(m number) int {
+	switch {
+	case n.exact && m.exact && n.integer < m.integer, (!n.exact || !m.exact) && n.float < m.float:
+		return -1
+	case n.exact && m.exact && n.integer > m.integer, (!n.exact || !m.exact) && n.float > m.float:
+		return 1
+	}
+	return 0
+}
+
+// wholeWords cuts text as package word does, without a word that touches an end behind which more of it may follow.
+func wholeWords(text string, beginning, ending bool) []string {
+	var words []string
+	for i := 0; i < len(text); {
+		start := i
+		for i < len(text) && word.Is(text[i]) {
+			i++
+		}
+		if i-start >= word.Min && (start > 0 || beginning) && (i < len(text) || ending) {
+			words = append(words, text[start:min(i, start+word.Max)])
+		}
+		i++
+	}
+	return words
+}
+
+// intersection are the elements of a which are in b.
+func intersection(a, b []string) []string {
+	var both []string
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			both = append(both, s)
+		}
+	}
+	return both
+}

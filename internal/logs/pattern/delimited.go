@@ -1,0 +1,226 @@
+package pattern
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// delimited is a pattern of fields that spaces delimit. What stands between brackets or double quotes is one field.
+//
+// Without an ellipsis the last field of the pattern takes all that is left of the message: [level=ERROR, rest].
+type delimited struct {
+	before, after []field // the ellipsis
+	ellipsis      bool
+}
+
+// field is one of a pattern; it has a name, conditions, or neither.
+type field struct {
+	name  string
+	where *expression[string] // nil: any value
+}
+
+func parseDelimited(s *scanner) (*delimited, error) {
+	open := s.pos
+	if !strings.HasSuffix(strings.TrimRight(s.text, " \t\r\n"), "]") {
+		return nil, s.fail(open, "If a filter pattern starts with '[' it must end with ']'")
+	}
+	s.pos++
+	d := &delimited{}
+	var names []string
+	if s.space(); s.peek() == ']' {
+		d.ellipsis = true // [] is any fields
+	}
+	for s.peek() != ']' {
+		s.space()
+		at := s.pos
+		f, err := s.field()
+		switch {
+		case err != nil:
+			return nil, err
+		case f.name == "...":
+			if d.ellipsis {
+				return nil, s.fail(at, "a pattern has one ellipsis at most")
+			}
+			d.ellipsis = true
+		case f.name != "" && slices.Contains(names, f.name):
+			return nil, s.fail(at, "there are two fields named %s", f.name)
+		case d.ellipsis:
+			d.after = append(d.after, f)
+		default:
+			d.before = append(d.before, f)
+		}
+		names = append(names, f.name)
+		if s.space(); s.peek() == ']' {
+			break
+		}
+		if !s.take(",") {
+			return nil, s.invalid("a comma or ]")
+		}
+		if s.space(); s.peek() == ']' { // a last field without a name
+			if d.ellipsis {
+				d.after = append(d.after, field{})
+			} else {
+				d.before = append(d.before, field{})
+			}
+		}
+	}
+	s.pos++
+	if s.space(); !s.end() {
+		return nil, s.invalid("the end of the pattern")
+	}
+	return d, nil
+}
+
+// field reads one, whose name is "..." when it is the ellipsis.
+func (s *scanner) field() (field, error) {
+	if s.take("...") {
+		return field{name: "..."}, nil
+	}
+	if c := s.peek(); c == ',' || c == ']' {
+		return field{}, nil
+	}
+	f := field{}
+	start := s.pos
+	for s.peek() == '(' || isSpace(s.peek()) {
+		s.pos++
+	}
+	at := s.pos
+	f.name = s.while(func(c byte) bool { return isName(c) || c == '-' })
+	if f.name == "" || isDigit(f.name[0]) || f.name[0] == '-' {
+		s.pos = at
+		return f, s.invalid("the name of a field, of letters, digits, _ and -,")
+	}
+	if s.space(); start == at && (s.peek() == ',' || s.peek() == ']') {
+		return f, nil
+	}
+	s.pos = start
+	var err error
+	f.where, err = parseExpression(s, func() (*expression[string], error) {
+		at := s.pos
+		if name := s.while(func(c byte) bool { return isName(c) || c == '-' }); name != f.name {
+			s.pos = at
+			return nil, s.invalid("a condition on the field " + f.name)
+		}
+		s.space()
+		c, err := s.condition(",])")
+		if err != nil {
+			return nil, err
+		}
+		return &expression[string]{holds: c.holds, words: c.words()}, nil
+	})
+	return f, err
+}
+
+// values are the fields of a message.
+type values struct {
+	message string
+	fields  []span
+}
+
+// span is a field: where it is in the message with its delimiters, and what is between them.
+type span struct {
+	start, end int
+	value      string
+}
+
+// split cuts a message into its fields.
+func split(message string) values {
+	v := values{message: message}
+	for i := 0; i < len(message); {
+		if isSpace(message[i]) {
+			i++
+			continue
+		}
+		start := i
+		i = fieldEnd(message, start)
+		value := message[start:i]
+		if n := len(value); n >= 2 && (value[0] == '[' && value[n-1] == ']' || value[0] == '"' && value[n-1] == '"') {
+			value = value[1 : n-1]
+		}
+		v.fields = append(v.fields, span{start, i, value})
+	}
+	return v
+}
+
+// fieldEnd is the end of the field that begins at start: the first space, but none between brackets or quotation marks
+// which begin the field.
+func fieldEnd(message string, start int) int {
+	i := start
+	switch message[start] {
+	case '[':
+		i = max(i, start+strings.IndexByte(message[start:], ']'))
+	case '"':
+		for at := start + 1; at < len(message); at++ {
+			if message[at] == '"' {
+				i = at
+				break
+			}
+			if message[at] == '\\' {
+				at++
+			}
+		}
+	}
+	for i < len(message) && !isSpace(message[i]) {
+		i++
+	}
+	return i
+}
+
+// each calls yield with the position of every field of the message, its value, and the pattern's field for it (an empty one for those of
+// the ellipsis), until yield returns false. It returns false without a call when the message has too few fields.
+func (d *delimited) each(v values, yield func(position int, value string, f field) bool) bool {
+	total, before, after := len(v.fields), len(d.before), len(d.after)
+	if total < before+after {
+		return false
+	}
+	for i, one := range v.fields {
+		value := one.value
+		var f field
+		switch {
+		case i < before:
+			f = d.before[i]
+		case i >= total-after:
+			f = d.after[i-(total-after)]
+		}
+		last := !d.ellipsis && i == before-1
+		if last && total > before {
+			value = v.message[one.start:v.fields[total-1].end]
+		}
+		if !yield(i+1, value, f) {
+			return false
+		}
+		if last {
+			break
+		}
+	}
+	return true
+}
+
+func (d *delimited) match(message string) bool {
+	return d.each(split(message), func(_ int, value string, f field) bool { return f.where == nil || f.where.eval(value) })
+}
+
+func (d *delimited) extract(message string) map[string]string {
+	extracted := map[string]string{}
+	d.each(split(message), func(position int, value string, f field) bool {
+		name := f.name
+		if name == "" {
+			name = strconv.Itoa(position)
+		}
+		extracted["$"+name] = value
+		return true
+	})
+	return extracted
+}
+
+// words are those of the values that fields must have: white space or delimiters are around them.
+func (d *delimited) words() []string {
+	var words []string
+	for _, f := range slices.Concat(d.before, d.after) {
+		if f.where != nil {
+			words = append(words, f.where.must(func(leaf *expression[string]) []string { return leaf.words })...)
+		}
+	}
+	return words
+}

@@ -1,0 +1,90 @@
+package pattern
+
+// expression is a condition about a T, or several joined by && or ||.
+type expression[T any] struct {
+	all, any []*expression[T] // one of them, or neither for a leaf
+	holds    func(T) bool     // of a leaf
+	literals []string         // of a leaf: what a text must have to fulfil it
+	words    []string         // of a leaf: whole words that it must have
+}
+
+// parseExpression reads conditions, which leaf reads, with && before || and parentheses before both.
+func parseExpression[T any](s *scanner, leaf func() (*expression[T], error)) (*expression[T], error) {
+	return parseJoined(s, "||", func() (*expression[T], error) {
+		return parseJoined(s, "&&", func() (*expression[T], error) {
+			s.space()
+			open := s.pos
+			if !s.take("(") {
+				return leaf()
+			}
+			inner, err := parseExpression(s, leaf)
+			if err != nil {
+				return nil, err
+			}
+			if s.space(); !s.take(")") {
+				if s.end() {
+					return nil, s.fail(open, "this parenthesis is never closed")
+				}
+				return nil, s.invalid("&&, || or )")
+			}
+			return inner, nil
+		})
+	})
+}
+
+func parseJoined[T any](s *scanner, operator string, operand func() (*expression[T], error)) (*expression[T], error) {
+	var operands []*expression[T]
+	for {
+		e, err := operand()
+		if err != nil {
+			return nil, err
+		}
+		operands = append(operands, e)
+		if s.space(); !s.take(operator) {
+			break
+		}
+	}
+	switch {
+	case len(operands) == 1:
+		return operands[0], nil
+	case operator == "&&":
+		return &expression[T]{all: operands}, nil
+	}
+	return &expression[T]{any: operands}, nil
+}
+
+func (e *expression[T]) eval(t T) bool {
+	if e.holds != nil {
+		return e.holds(t)
+	}
+	for _, one := range e.all {
+		if !one.eval(t) {
+			return false
+		}
+	}
+	for _, one := range e.any {
+		if one.eval(t) {
+			return true
+		}
+	}
+	return e.any == nil
+}
+
+// must collects what every text that fulfils the expression has, from what of says about leaves.
+func (e *expression[T]) must(of func(leaf *expression[T]) []string) []string {
+	if e.holds != nil {
+		return of(e)
+	}
+	var list []string
+	for _, one := range e.all {
+		list = append(list, one.must(of)...)
+	}
+	for i, one := range e.any {
+		if i == 0 {
+			list = one.must(of)
+		} else {
+			list = intersection(list, one.must(of))
+		}
+	}
+	return list
+}

@@ -1,0 +1,243 @@
+package pattern
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fastjson"
+)
+
+// jsonPattern is a pattern of conditions on the values of a JSON message. Other messages don't match it.
+type jsonPattern struct {
+	where    *expression[*fastjson.Value]
+	literals []string
+}
+
+func parseJSON(s *scanner) (*jsonPattern, error) {
+	open := s.pos
+	if !strings.HasSuffix(strings.TrimRight(s.text, " \t\r\n"), "}") {
+		return nil, s.fail(open, "If a filter pattern starts with '{' it must end with '}'")
+	}
+	s.pos++
+	where, err := parseExpression(s, s.jsonCondition)
+	if err != nil {
+		return nil, err
+	}
+	if s.space(); !s.take("}") {
+		return nil, s.invalid("&&, || or }")
+	}
+	if s.space(); !s.end() {
+		return nil, s.invalid("the end of the pattern")
+	}
+	p := &jsonPattern{where: where}
+	for _, text := range where.must(func(leaf *expression[*fastjson.Value]) []string { return leaf.literals }) {
+		if plainInJSON(text) {
+			p.literals = append(p.literals, text)
+		}
+	}
+	return p, nil
+}
+
+// jsonCondition reads a selector and what must be true of the values that it selects.
+func (s *scanner) jsonCondition() (*expression[*fastjson.Value], error) {
+	path, err := s.selector()
+	if err != nil {
+		return nil, err
+	}
+	s.space()
+	at := s.pos
+	if isName(s.peek()) {
+		keyword := func() string { s.space(); return s.while(isName) }
+		first, second := keyword(), keyword()
+		var holds func(*fastjson.Value) bool
+		switch first + " " + second {
+		case "IS NULL":
+			holds = path.any(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeNull })
+		case "IS TRUE":
+			holds = path.any(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeTrue })
+		case "IS FALSE":
+			holds = path.any(func(v *fastjson.Value) bool { return v.Type() == fastjson.TypeFalse })
+		case "NOT EXISTS":
+			exists := path.any(func(*fastjson.Value) bool { return true })
+			holds = func(v *fastjson.Value) bool { return !exists(v) }
+		default:
+			return nil, s.fail(at, "behind a selector comes an operator (= != < <= > >=), IS NULL, IS TRUE, IS FALSE or NOT EXISTS")
+		}
+		return &expression[*fastjson.Value]{holds: holds}, nil
+	}
+	c, err := s.condition(")}")
+	if err != nil {
+		return nil, err
+	}
+	leaf := &expression[*fastjson.Value]{holds: path.any(func(v *fastjson.Value) bool {
+		// Only strings and numbers are compared; a selector that finds nothing else doesn't match, whatever the operator.
+		switch v.Type() {
+		case fastjson.TypeString:
+			return c.holds(string(v.GetStringBytes()))
+		case fastjson.TypeNumber:
+			return c.holds(v.String())
+		}
+		return false
+	})}
+	if literal := c.literal(); literal != "" {
+		leaf.literals = []string{literal}
+	}
+	return leaf, nil
+}
+
+// selector is the way to values: $.user.groups[0].
+type selector []step
+
+// step goes from a value to a property or an element of it, or to all.
+type step struct {
+	name  string // of a property
+	index int    // of an element, -1 otherwise
+	each  bool   // .* or [*]: every property, or every element
+}
+
+func (s *scanner) selector() (selector, error) {
+	start := s.pos
+	if !s.take("$") {
+		return nil, s.invalid("a selector, which begins with $.,")
+	}
+	var path selector
+	wildcards := 0
+	for !s.end() {
+		bracket := s.pos
+		var next step
+		switch {
+		case s.take(".["), s.take("["):
+			inside, err := s.bracket(bracket)
+			if err != nil {
+				return nil, err
+			}
+			next = inside
+		case s.take("."):
+			name := s.while(func(c byte) bool { return isName(c) || c == '-' })
+			next = step{name: name, index: -1}
+			if name == "" {
+				if !s.take("*") {
+					return nil, s.invalid("the name of a property (write $.['a.b'] for one that has others than letters, digits, _ and -)")
+				}
+				next = step{each: true, index: -1}
+			}
+		default:
+			goto done
+		}
+		if next.each {
+			wildcards++
+		}
+		path = append(path, next)
+	}
+done:
+	if len(path) == 0 {
+		return nil, s.fail(start, "a selector names a property behind the dollar sign, as in $.eventName")
+	}
+	if wildcards > 1 {
+		return nil, s.fail(start, "a selector has one wildcard at most")
+	}
+	if s.wildcards += wildcards; s.wildcards > MaxWildcards {
+		return nil, s.fail(start, "a filter pattern has at most %d selectors with a wildcard", MaxWildcards)
+	}
+	return path, nil
+}
+
+// bracket reads the inside of a bracket, which is open, and closes it.
+func (s *scanner) bracket(open int) (step, error) {
+	next := step{index: -1}
+	at := s.pos
+	switch c := s.peek(); {
+	case s.take("*"):
+		next.each = true
+	case c == '"':
+		name, err := s.quoted()
+		if err != nil {
+			return next, err
+		}
+		next.name = name
+	case c == '\'':
+		name, _, closed := strings.Cut(s.text[s.pos+1:], "'")
+		if !closed {
+			return next, s.fail(at, "this quotation mark is never closed")
+		}
+		s.pos += len(name) + 2
+		next.name = name
+	default:
+		n, err := strconv.ParseUint(s.while(isDigit), 10, 31)
+		if err != nil {
+			s.pos = at
+			return next, s.invalid("the number of an element, * or a property's name in quotation marks")
+		}
+		next.index = int(n)
+	}
+	if !s.take("]") {
+		if s.end() {
+			return next, s.fail(open, "this bracket is never closed")
+		}
+		return next, s.invalid("]")
+	}
+	return next, nil
+}
+
+// any returns a function that reports whether test is true of one of the values that the selector finds.
+func (path selector) any(test func(*fastjson.Value) bool) func(*fastjson.Value) bool {
+	if len(path) == 0 {
+		return test
+	}
+	first, rest := path[0], path[1:].any(test)
+	return func(v *fastjson.Value) bool {
+		switch {
+		case first.each:
+			return anyChild(v, rest)
+		case first.index >= 0:
+			if v.Type() != fastjson.TypeArray || first.index >= len(v.GetArray()) {
+				return false
+			}
+			return rest(v.GetArray()[first.index])
+		}
+		if v.Type() != fastjson.TypeObject {
+			return false
+		}
+		child := v.GetObject().Get(first.name)
+		return child != nil && rest(child)
+	}
+}
+
+func anyChild(v *fastjson.Value, test func(*fastjson.Value) bool) (found bool) {
+	switch v.Type() {
+	case fastjson.TypeArray:
+		for _, element := range v.GetArray() {
+			if test(element) {
+				return true
+			}
+		}
+	case fastjson.TypeObject:
+		v.GetObject().Visit(func(_ []byte, child *fastjson.Value) { found = found || test(child) })
+	}
+	return found
+}
+
+var parsers fastjson.ParserPool
+
+func (p *jsonPattern) match(message string) bool {
+	if start := strings.TrimLeft(message, " \t\r\n"); start == "" || start[0] != '{' && start[0] != '[' {
+		return false
+	}
+	for _, text := range p.literals {
+		// Cheaper than parsing, and enough to refuse most messages.
+		if !strings.Contains(message, text) && !strings.Contains(message, `\u`) {
+			return false
+		}
+	}
+	parser := parsers.Get()
+	defer parsers.Put(parser)
+	v, err := parser.Parse(message)
+	return err == nil && p.where.eval(v)
+}
+
+// plainInJSON reports whether a JSON text that has the string s has its characters in this form, if it has no \u escapes.
+func plainInJSON(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' }) < 0
+}
+
+func (p *jsonPattern) words() []string { return nil }

@@ -1,0 +1,227 @@
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+)
+
+// maxRepeated bounds what all counted repetitions of a regular expression, such as \d{1,3}, ask for together, so that a
+// short pattern can't become a program that takes seconds for a message.
+const maxRepeated = 250
+
+const (
+	regexSymbols   = ":_#=@/;,-"
+	regexOperators = `^$?[]{}|\*+.`
+)
+
+// regex reads a regular expression between percent signs. Filter patterns have only a part of what others do, so it is
+// translated piece by piece for package regexp, whose time is linear.
+//
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html#regex-expressions
+func (s *scanner) regex() (*regexp.Regexp, error) {
+	start := s.pos
+	s.pos++
+	length := strings.IndexByte(s.rest(), '%')
+	switch {
+	case length < 0:
+		return nil, s.fail(start, "the regular expression that begins with this %% has no %% at its end")
+	case length == 0:
+		return nil, s.fail(start, "the regular expression is empty")
+	}
+	if s.regexes++; s.regexes > MaxRegexes {
+		return nil, s.fail(start, "a filter pattern has at most %d regular expressions", MaxRegexes)
+	}
+	t := translation{scanner: &scanner{text: s.text[:s.pos+length], pos: s.pos}}
+	if err := t.translate(); err != nil {
+		return nil, err
+	}
+	s.pos += length + 1
+	compiled, err := regexp.Compile("(?s)" + t.out.String())
+	if err != nil {
+		var bad *syntax.Error
+		if errors.As(err, &bad) {
+			return nil, s.fail(start, "the regular expression is malformed: %s", bad.Code)
+		}
+		return nil, s.fail(start, "the regular expression is malformed: %v", err)
+	}
+	return compiled, nil
+}
+
+// translation turns the regular expression in a scanner's text into one of Go's.
+type translation struct {
+	*scanner
+	out      strings.Builder
+	repeated int
+}
+
+func (t *translation) translate() error {
+	for !t.end() {
+		at := t.pos
+		c := t.peek()
+		switch {
+		case c == '[':
+			if err := t.class(); err != nil {
+				return err
+			}
+			continue
+		case c == '{':
+			if err := t.repetition(); err != nil {
+				return err
+			}
+			continue
+		case c == '\\':
+			set, literal, err := t.escape()
+			if err != nil {
+				return err
+			}
+			if set == "" {
+				set = regexp.QuoteMeta(string(literal))
+			}
+			t.out.WriteString(set)
+			continue
+		case strings.IndexByte(`^$?|*+.`, c) >= 0:
+			t.out.WriteByte(c)
+		case c == ']' || c == '}' || c == ' ' || isAlphanumeric(c) || strings.IndexByte(regexSymbols, c) >= 0:
+			t.out.WriteString(regexp.QuoteMeta(string(c)))
+		default:
+			return t.unsupported(at)
+		}
+		t.pos++
+	}
+	return nil
+}
+
+// unsupported is the error for a character that a regular expression can't have.
+func (t *translation) unsupported(at int) error {
+	t.pos = at
+	hint := "letters, digits, " + strings.Join(strings.Split(regexSymbols, ""), " ") + " or one of the operators " + regexOperators
+	if c := t.peek(); c < 0x80 {
+		hint += fmt.Sprintf(` (write \x%02X for this character)`, c)
+	}
+	return t.invalid(hint)
+}
+
+// escape reads a backslash and what follows: a set of characters, in Go's syntax, or a literal one.
+func (t *translation) escape() (set string, literal byte, err error) {
+	at := t.pos
+	t.pos++
+	c := t.peek()
+	t.pos++
+	switch {
+	case c == 0:
+		return "", 0, t.fail(at, "the regular expression ends with a backslash")
+	case strings.IndexByte("dDsSwW", c) >= 0:
+		return `\` + string(c), 0, nil
+	case c == 'x':
+		if len(t.rest()) < 2 {
+			break
+		}
+		n, err := strconv.ParseUint(t.rest()[:2], 16, 8)
+		if err != nil || n > 0x7f {
+			break
+		}
+		t.pos += 2
+		return "", byte(n), nil
+	case strings.IndexByte(regexOperators+regexSymbols, c) >= 0:
+		return "", c, nil
+	}
+	t.pos = min(t.pos, len(t.text))
+	return "", 0, t.fail(at, `Invalid character(s) in term '\%s': after a backslash comes an operator, d, D, s, S, w, W, or x with the two hexadecimal digits of an ASCII character`, string(c))
+}
+
+// repetition reads {m}, {m,}, {,n} or {m,n}.
+func (t *translation) repetition() error {
+	at := t.pos
+	t.pos++
+	least := t.while(isDigit)
+	most := least
+	if t.take(",") {
+		t.while(func(c byte) bool { return c == ' ' })
+		most = t.while(isDigit)
+	}
+	if !t.take("}") || least == "" && most == "" {
+		return t.fail(at, `a repetition is {m}, {m,}, {,n} or {m,n}; write \{ for the character`)
+	}
+	low, lowErr := count(least)
+	high, highErr := count(most)
+	if t.repeated += max(low, high); lowErr != nil || highErr != nil || t.repeated > maxRepeated {
+		return t.fail(at, "the repetitions of a regular expression ask for %d characters at most", maxRepeated)
+	}
+	fmt.Fprintf(&t.out, "{%d", low)
+	if strings.Contains(t.text[at:t.pos], ",") {
+		t.out.WriteByte(',')
+		if most != "" {
+			fmt.Fprintf(&t.out, "%d", high)
+		}
+	}
+	t.out.WriteByte('}')
+	return nil
+}
+
+func count(digits string) (int, error) {
+	if digits == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return int(n), err
+}
+
+// class reads a list of characters and ranges in brackets.
+func (t *translation) class() error {
+	open := t.pos
+	t.pos++
+	t.out.WriteByte('[')
+	if t.take("^") {
+		t.out.WriteByte('^')
+	}
+	for empty := true; ; empty = false {
+		if t.end() {
+			return t.fail(open, "this bracket is never closed; write \\[ for the character")
+		}
+		if t.peek() == ']' {
+			if empty {
+				return t.fail(open, "the brackets are empty")
+			}
+			t.pos++
+			t.out.WriteByte(']')
+			return nil
+		}
+		at := t.pos
+		set, from, err := t.member()
+		if err != nil {
+			return err
+		}
+		if set != "" {
+			t.out.WriteString(set)
+			continue
+		}
+		to := from
+		if rest := t.rest(); len(rest) >= 2 && rest[0] == '-' && rest[1] != ']' {
+			t.pos++
+			if set, to, err = t.member(); err != nil {
+				return err
+			}
+			if set != "" || to < from {
+				return t.fail(at, "the range of characters %s has no beginning and end in that order", t.text[at:t.pos])
+			}
+		}
+		fmt.Fprintf(&t.out, `\x%02x-\x%02x`, from, to)
+	}
+}
+
+// member reads one member of a class.
+func (t *translation) member() (set string, literal byte, err error) {
+	c := t.peek()
+	if c == '\\' {
+		return t.escape()
+	}
+	if c != ' ' && !isAlphanumeric(c) && strings.IndexByte(regexSymbols+regexOperators, c) < 0 {
+		return "", 0, t.unsupported(t.pos)
+	}
+	t.pos++
+	return "", c, nil
+}
