@@ -270,7 +270,18 @@ func (d *daemon) roomForEtcd() error {
 // lastWords are why a program that has died says it did, by the end of its log: what it told the
 // user, or the last entry of a level that is bad enough.
 func lastWords(file string) string {
-	text, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	const end = 64 << 10 // what is before may be gone; see process.Trim
+	if info, err := f.Stat(); err == nil && info.Size() > end {
+		if _, err := f.Seek(-end, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return err.Error()
 	}

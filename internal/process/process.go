@@ -20,11 +20,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -55,8 +52,8 @@ type Spec struct {
 	// Revision stands for what the process reads only when it starts: another restarts it.
 	Revision string
 
-	// Log is the file that its output is appended to. When it grows beyond LogLimit (20 MiB
-	// when 0) its content moves to Log + ".1".
+	// Log is the file that its output is appended to. Of what it holds the last LogLimit bytes
+	// (20 MiB when 0) are kept; see Trim. Where it is negative, somebody else calls Trim.
 	Log      string
 	LogLimit int64
 	// Grace is the time between SIGTERM and SIGKILL; 10 s when 0.
@@ -199,7 +196,7 @@ func Open(o Options) (*Supervisor, error) {
 		c.strays = append(c.strays, r)
 		c.hash = f.Hash
 	}
-	s.tasks.Go(s.rotate)
+	s.tasks.Go(s.trim)
 	return s, nil
 }
 
@@ -524,59 +521,4 @@ func (c *child) end(ctx context.Context, r *running) error {
 	case <-time.After(10 * time.Second):
 		return fmt.Errorf("process %d of %s did not end on SIGKILL within 10 s; it is stuck in the kernel: see /proc/%d/stack", r.pid, c.name, r.pid)
 	}
-}
-
-// rotate bounds the logs. The writers hold their files open with O_APPEND, so the content is
-// copied away and the file cut: what is written between the two is lost.
-func (s *Supervisor) rotate() {
-	ticker := s.o.Clock.NewTicker(10 * time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.closed:
-			return
-		case <-ticker.C():
-		}
-		s.mu.Lock()
-		children := slices.Collect(maps.Values(s.children))
-		s.mu.Unlock()
-		for _, c := range children {
-			c.mu.Lock()
-			spec := c.spec
-			c.mu.Unlock()
-			if spec.Log == "" {
-				continue
-			}
-			if err := rotateLog(spec.Log, spec.logLimit()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				s.o.Log.Warn("could not rotate a log", "log", spec.Log, "error", err)
-			}
-		}
-	}
-}
-
-func rotateLog(name string, limit int64) error {
-	info, err := os.Stat(name)
-	if err != nil || info.Size() <= limit {
-		return err
-	}
-	in, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(name), ".rotate-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(out.Name())
-	if _, err := out.ReadFrom(in); err != nil {
-		return errors.Join(err, out.Close())
-	}
-	if err := out.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(out.Name(), name+".1"); err != nil {
-		return err
-	}
-	return os.Truncate(name, 0)
 }

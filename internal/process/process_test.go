@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -394,15 +395,56 @@ func TestLogsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	fmt.Fprint(w, "0123456789")
-	if err := rotateLog(name, 10); err != nil {
+	const limit = 1 << 20
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	write := func(n int) {
+		for range n {
+			if _, err := w.Write(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(limit / len(line))
+	if err := trimLog(name, limit); err != nil {
 		t.Fatal(err)
 	}
-	if b, _ := os.ReadFile(name); string(b) != "0123456789" {
-		t.Errorf("a log within its limit was rotated: %q", b)
+	if b, _ := os.ReadFile(name); bytes.Contains(b, []byte{0}) {
+		t.Error("a log within its limit was trimmed")
 	}
-	fmt.Fprint(w, "a")
-	if err := rotateLog(name, 10); err != nil {
+	write(4 * limit / len(line))
+	if err := trimLog(name, limit); err != nil {
+		t.Fatal(err)
+	}
+	write(1)
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken := info.Sys().(*syscall.Stat_t).Blocks * 512; taken > limit+64<<10 {
+		t.Errorf("a trimmed log takes %d bytes", taken)
+	}
+	if want := int64(5*limit + len(line)); info.Size() != want {
+		t.Errorf("its length is %d, want %d: what is in it must not move", info.Size(), want)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept := b[4*limit:]; !bytes.Equal(kept, bytes.Repeat(line, len(kept)/len(line))) {
+		t.Error("the end of a trimmed log has changed")
+	}
+}
+
+func TestLogsAreBoundedWhereHolesCannotBeHad(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "log")
+	w, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	fmt.Fprint(w, "0123456789a")
+	if err := putAside(name); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprint(w, "b")

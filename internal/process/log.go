@@ -1,0 +1,114 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Trim gives the disk space of what a log holds before offset back to the file system. The file
+// keeps its length and reads as zeros there, so that nothing else moves: its writers, which have it
+// open with O_APPEND, and readers further on notice nothing, and no line is lost. The error is
+// errors.ErrUnsupported where the file system cannot punch holes (fallocate(2)).
+func Trim(name string, offset int64) error {
+	offset -= offset % int64(os.Getpagesize())
+	if offset <= 0 {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, offset)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("punch a hole into %s: %w", name, errors.ErrUnsupported)
+	}
+	return err
+}
+
+// Excess is how many bytes from the beginning of a log are more than its last limit bytes, 0 while
+// it takes no more than that from the disk.
+func Excess(info fs.FileInfo, limit int64) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Blocks*512 <= limit {
+		return 0 // holes take nothing
+	}
+	return max(0, info.Size()-limit)
+}
+
+// trim bounds the logs.
+func (s *Supervisor) trim() {
+	ticker := s.o.Clock.NewTicker(10 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closed:
+			return
+		case <-ticker.C():
+		}
+		s.mu.Lock()
+		children := slices.Collect(maps.Values(s.children))
+		s.mu.Unlock()
+		for _, c := range children {
+			c.mu.Lock()
+			spec := c.spec
+			c.mu.Unlock()
+			if spec.Log == "" || spec.LogLimit < 0 {
+				continue
+			}
+			if err := trimLog(spec.Log, spec.logLimit()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.o.Log.Warn("could not trim a log", "log", spec.Log, "error", err)
+			}
+		}
+	}
+}
+
+// trimLog keeps the last limit bytes of a log.
+func trimLog(name string, limit int64) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	excess := Excess(info, limit)
+	if excess == 0 {
+		return nil
+	}
+	err = Trim(name, excess)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return putAside(name)
+	}
+	return err
+}
+
+// putAside moves the content of a log to name + ".1" where holes cannot be had: it is copied and
+// the file cut, and what is written between the two is lost.
+func putAside(name string) error {
+	in, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(name), ".rotate-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	if _, err := out.ReadFrom(in); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(out.Name(), name+".1"); err != nil {
+		return err
+	}
+	return os.Truncate(name, 0)
+}
