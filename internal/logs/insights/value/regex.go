@@ -1,24 +1,308 @@
 package value
 
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// Bounds on regular expressions: on the text, on the instructions of the compiled program (an
+// expression that repeats what it repeats grows as the product), and on the memory that follows.
+const (
+	maxPattern = 4096
+	maxProgram = 10_000
+)
+
 // Regex is a compiled regular expression of a query. It matches in time linear in the text, and is safe for use by many goroutines.
-type Regex struct{}
+type Regex struct {
+	pattern  string
+	re       *regexp.Regexp
+	literals []string
+	whole    bool // the expression is literals[0] and nothing else: a match is a substring
+}
 
 // CompileRegex compiles what a query has between the slashes of /.../ (or in a string, where a
 // command takes the expression as one). Errors say what is wrong and what to write instead.
-func CompileRegex(pattern string) (*Regex, error) { panic("unfinished") }
+//
+// The syntax is that of https://golang.org/s/re2syntax, as on AWS for regexReplace. `\/` is a slash, (?<name>...) names a
+// group, and what other dialects (Java's, in many queries found on the web) write differently is translated where the
+// meaning stays: \Z, \h, \R and \e; possessive quantifiers, atomic groups, lookaround and
+// backreferences are refused.
+func CompileRegex(pattern string) (*Regex, error) {
+	if len(pattern) > maxPattern {
+		return nil, fmt.Errorf("the regular expression is %d bytes long; at most %d are allowed: split it into several conditions", len(pattern), maxPattern)
+	}
+	translated, err := translate(pattern)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := syntax.Parse(translated, syntax.Perl)
+	if err != nil {
+		var e *syntax.Error
+		if errors.As(err, &e) {
+			switch e.Code {
+			case syntax.ErrInvalidRepeatSize, syntax.ErrLarge:
+				return nil, fmt.Errorf("the regular expression repeats too much (%s): a count can be 1000 at most, also when repetitions are nested", e.Expr)
+			case syntax.ErrNestingDepth:
+				return nil, errors.New("the regular expression is nested too deeply")
+			}
+			return nil, fmt.Errorf("the regular expression is not valid: %s: %s", e.Code, e.Expr)
+		}
+		return nil, fmt.Errorf("the regular expression is not valid: %w", err)
+	}
+	if n := size(tree); n > maxProgram {
+		return nil, fmt.Errorf("the regular expression is too large (about %d steps, at most %d are allowed): use smaller counts in {...}", n, maxProgram)
+	}
+	re, err := regexp.Compile(translated)
+	if err != nil {
+		return nil, fmt.Errorf("the regular expression is not valid: %w", err)
+	}
+	r := &Regex{pattern: pattern, re: re}
+	tree = tree.Simplify()
+	r.literals = literals(tree)
+	r.whole = tree.Op == syntax.OpLiteral && len(r.literals) == 1
+	return r, nil
+}
+
+// translate rewrites what queries write and Go's syntax lacks.
+func translate(pattern string) (string, error) {
+	var b strings.Builder
+	class := 0          // > 0: inside [...]
+	quantified := false // the last thing was a quantifier
+	refuse := func(what, instead string) error {
+		return fmt.Errorf("the regular expression uses %s, which Logs Insights does not support (it matches in linear time, with RE2): %s", what, instead)
+	}
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		rest := pattern[i:]
+		if c == '\\' && i+1 < len(pattern) {
+			i++
+			switch e := pattern[i]; {
+			case e == '/':
+				b.WriteByte('/')
+			case e == 'e':
+				b.WriteString(`\x1b`)
+			case e == 'h' && class == 0:
+				b.WriteString(`[\t ]`)
+			case e == 'h':
+				b.WriteString(`\t `)
+			case e == 'R' && class == 0:
+				b.WriteString(`(?:\r\n|[\n\r])`)
+			case e == 'Z' && class == 0:
+				b.WriteString(`(?:\n?\z)`)
+			case '1' <= e && e <= '9' && class == 0:
+				return "", refuse(`the backreference \`+string(e), "write the text out, or compare two fields in a filter")
+			case e == 'k' && class == 0:
+				return "", refuse(`a backreference \k`, "write the text out, or compare two fields in a filter")
+			case e == 'Q':
+				end := strings.Index(rest, `\E`)
+				if end < 0 {
+					end = len(rest)
+				}
+				b.WriteString(regexp.QuoteMeta(strings.TrimPrefix(rest[:end], `\Q`)))
+				i += min(end+2, len(rest)) - 2
+			case isPunctuation(e):
+				b.WriteByte('\\')
+				b.WriteByte(e)
+			case e >= 0x80 || e == ' ':
+				b.WriteByte(e)
+			default:
+				b.WriteByte('\\')
+				b.WriteByte(e)
+			}
+			quantified = false
+			continue
+		}
+		if class > 0 {
+			switch {
+			case c == ']':
+				class = 0
+			case strings.HasPrefix(rest, "[:") && strings.Contains(rest, ":]"):
+				end := strings.Index(rest, ":]") + 2
+				b.WriteString(rest[:end])
+				i += end - 1
+				continue
+			case c == '&' && strings.HasPrefix(rest, "&&"):
+				return "", refuse("an intersection of character classes (&&)", "list the characters")
+			case c == '[':
+				b.WriteString(`\[`)
+				continue
+			}
+			b.WriteByte(c)
+			continue
+		}
+		switch c {
+		case '[':
+			class = 1
+			b.WriteByte(c)
+			if i+1 < len(pattern) && pattern[i+1] == '^' {
+				i++
+				b.WriteByte('^')
+			}
+			if i+1 < len(pattern) && pattern[i+1] == ']' {
+				i++
+				b.WriteString(`\]`)
+			}
+			quantified = false
+			continue
+		case '(':
+			for _, l := range []struct{ open, what, instead string }{
+				{"(?=", "lookahead (?=...)", "use two conditions joined by `and`"},
+				{"(?!", "negative lookahead (?!...)", "add a condition with `not like`"},
+				{"(?<=", "lookbehind (?<=...)", "put the text before it into the expression and take the part you want with a group"},
+				{"(?<!", "negative lookbehind (?<!...)", "add a condition with `not like`"},
+				{"(?>", "an atomic group (?>...)", "use an ordinary group (?:...)"},
+			} {
+				if strings.HasPrefix(rest, l.open) {
+					return "", refuse(l.what, l.instead)
+				}
+			}
+		case '+':
+			if quantified {
+				return "", refuse("a possessive quantifier ("+pattern[max(0, i-1):i+1]+")", "leave out the second +")
+			}
+		}
+		quantified = c == '*' || c == '?' || c == '+' || c == '}' && counted(pattern[:i+1])
+		b.WriteByte(c)
+	}
+	return b.String(), nil
+}
+
+// counted reports whether s ends in a count such as {2,3}.
+func counted(s string) bool {
+	open := strings.LastIndexByte(s, '{')
+	if open < 0 {
+		return false
+	}
+	inner := s[open+1 : len(s)-1]
+	return inner != "" && inner[0] != ',' && strings.Trim(inner, "0123456789,") == ""
+}
+
+func isPunctuation(c byte) bool {
+	return strings.IndexByte("!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~", c) >= 0
+}
+
+// size estimates the instructions of the program for re, with counts written out.
+func size(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = len(re.Rune)
+	case syntax.OpCharClass:
+		n = 1 + len(re.Rune)/32
+	case syntax.OpRepeat:
+		times := max(re.Min, re.Max, 1)
+		if re.Max < 0 {
+			times = re.Min + 1
+		}
+		return min(times*(size(re.Sub[0])+1), 1<<30)
+	}
+	for _, sub := range re.Sub {
+		n = min(n+size(sub)+1, 1<<30)
+	}
+	return n
+}
 
 // Match reports whether s contains a match.
-func (r *Regex) Match(s string) bool { panic("unfinished") }
+func (r *Regex) Match(s string) bool {
+	if r.whole {
+		return strings.Contains(s, r.literals[0])
+	}
+	for _, l := range r.literals {
+		if !strings.Contains(s, l) {
+			return false
+		}
+	}
+	return r.re.MatchString(s)
+}
 
 // Groups returns the names of the capturing groups, in order; "" for one without a name.
-func (r *Regex) Groups() []string { panic("unfinished") }
+func (r *Regex) Groups() []string { return r.re.SubexpNames()[1:] }
 
-// Find appends to dst the text of each capturing group of the leftmost match in s ("" and false in ok's place
-// for a group that took no part) and reports whether there was a match.
-func (r *Regex) Find(dst []Value, s string) ([]Value, bool) { panic("unfinished") }
+// Find appends to dst the text of each capturing group of the leftmost match in s (Null for a
+// group that took no part in it) and reports whether there was a match.
+func (r *Regex) Find(dst []Value, s string) ([]Value, bool) {
+	for _, l := range r.literals {
+		if !strings.Contains(s, l) {
+			return dst, false
+		}
+	}
+	at := r.re.FindStringSubmatchIndex(s)
+	if at == nil {
+		return dst, false
+	}
+	for i := 2; i < len(at); i += 2 {
+		if at[i] < 0 {
+			dst = append(dst, Value{})
+		} else {
+			dst = append(dst, String(s[at[i]:at[i+1]]))
+		}
+	}
+	return dst, true
+}
 
-// Literals returns substrings that every match contains, so that whoever skips data may skip what lacks one of them.
-func (r *Regex) Literals() []string { panic("unfinished") }
+// Literals returns substrings that every match contains, so that whoever skips data may skip what
+// lacks one of them. There may be none; parts that ignore case give none.
+func (r *Regex) Literals() []string { return r.literals }
 
 // String returns the pattern as the query has it.
-func (r *Regex) String() string { panic("unfinished") }
+func (r *Regex) String() string { return r.pattern }
+
+// literals returns what every text that re matches contains. It keeps what is certain and gives up on the rest.
+func literals(re *syntax.Regexp) []string {
+	var found []string
+	var text strings.Builder // what the last parts matched, one right behind the other
+	flush := func() {
+		if text.Len() > 0 && !slices.Contains(found, text.String()) {
+			found = append(found, text.String())
+		}
+		text.Reset()
+	}
+	var walk func(re *syntax.Regexp)
+	walk = func(re *syntax.Regexp) {
+		switch re.Op {
+		case syntax.OpLiteral:
+			if re.Flags&syntax.FoldCase != 0 && caseMatters(re.Rune) {
+				flush()
+				return
+			}
+			for _, r := range re.Rune {
+				text.WriteRune(r)
+			}
+		case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+			// They match the empty text: what is before them and behind them touches.
+		case syntax.OpConcat:
+			for _, sub := range re.Sub {
+				walk(sub)
+			}
+		case syntax.OpCapture:
+			walk(re.Sub[0])
+		case syntax.OpPlus: // one and perhaps more of them
+			flush()
+			walk(re.Sub[0])
+			flush()
+		case syntax.OpRepeat:
+			flush()
+			if re.Min > 0 {
+				walk(re.Sub[0])
+			}
+			flush()
+		default:
+			flush()
+		}
+	}
+	walk(re)
+	flush()
+	// One inside another says nothing more.
+	return slices.DeleteFunc(found, func(s string) bool {
+		return slices.ContainsFunc(found, func(t string) bool { return len(t) > len(s) && strings.Contains(t, s) })
+	})
+}
+
+// caseMatters reports whether one of the runes has another case.
+func caseMatters(runes []rune) bool {
+	return slices.ContainsFunc(runes, func(r rune) bool { return syntax.IsWordChar(r) && !('0' <= r && r <= '9') && r != '_' || r >= 0x80 })
+}

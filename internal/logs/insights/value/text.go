@@ -1,0 +1,320 @@
+package value
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-operations-functions.html#CWL_QuerySyntax-string-functions
+//
+// Numbers, booleans and moments are the text they are shown as.
+var texts = []Function{
+	{Name: "isempty", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
+		s, _ := text(a[0])
+		return Bool(s == "")
+	}},
+	{Name: "isblank", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
+		s, _ := text(a[0])
+		return Bool(strings.TrimSpace(s) == "")
+	}},
+	{Name: "concat", Min: 1, Max: -1, Call: func(_ *Env, a []Value) Value { return concat(a) }},
+	{Name: "ltrim", Min: 1, Max: 2, Call: trim(strings.TrimLeftFunc)},
+	{Name: "rtrim", Min: 1, Max: 2, Call: trim(strings.TrimRightFunc)},
+	{Name: "trim", Min: 1, Max: 2, Call: trim(strings.TrimFunc)},
+	{Name: "strlen", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value {
+		s, ok := text(a[0])
+		if !ok {
+			return Value{}
+		}
+		return Int(int64(utf8.RuneCountInString(s)))
+	}},
+	{Name: "toupper", Min: 1, Max: 1, Call: always(strings.ToUpper)},
+	{Name: "tolower", Min: 1, Max: 1, Call: always(strings.ToLower)},
+	{Name: "substr", Min: 2, Max: 3, Call: func(_ *Env, a []Value) Value { return substr(a) }},
+	{Name: "replace", Min: 3, Max: 3, Call: func(_ *Env, a []Value) Value { return replace(a) }},
+	{Name: "regexReplace", Min: 3, Max: 3, Patterns: []int{1}, Call: regexReplace},
+	{Name: "strcontains", Min: 2, Max: 3, Call: func(_ *Env, a []Value) Value {
+		if len(a) == 3 && a[2].Truth() {
+			return test(a, func(s, part string) bool {
+				return strings.Contains(strings.ToLower(s), strings.ToLower(part))
+			})
+		}
+		return test(a, strings.Contains)
+	}},
+	{Name: "startsWith", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return test(a, strings.HasPrefix) }},
+	{Name: "endsWith", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return test(a, strings.HasSuffix) }},
+	{Name: "urlencode", Min: 1, Max: 1, Call: always(url.QueryEscape)},
+	{Name: "urldecode", Min: 1, Max: 1, Call: partial(url.QueryUnescape)},
+	{Name: "base64encode", Min: 1, Max: 1, Call: always(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
+	{Name: "base64decode", Min: 1, Max: 1, Call: partial(func(s string) (string, error) {
+		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
+		return string(b), err
+	})},
+	{Name: "split", Min: 2, Max: 2, Call: func(_ *Env, a []Value) Value { return split(a) }},
+	{Name: "hexToAscii", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value { return hexToAscii(a[0]) }},
+	{Name: "hexToDec", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value { return hexToDec(a[0]) }},
+	{Name: "decToHex", Min: 1, Max: 1, Call: func(_ *Env, a []Value) Value { return decToHex(a[0]) }},
+}
+
+func always(f func(string) string) func(*Env, []Value) Value {
+	return partial(func(s string) (string, error) { return f(s), nil })
+}
+
+// partial is a function that not every text has a result for. What isn't UTF-8 is no text.
+func partial(f func(string) (string, error)) func(*Env, []Value) Value {
+	return func(_ *Env, a []Value) Value {
+		s, ok := text(a[0])
+		if !ok {
+			return Value{}
+		}
+		r, err := f(s)
+		if err != nil || !utf8.ValidString(r) && utf8.ValidString(s) {
+			return Value{}
+		}
+		return limited(r)
+	}
+}
+
+// test is a condition on two texts; it does not hold if one is absent (strcontains: "and 0 otherwise").
+func test(a []Value, f func(s, part string) bool) Value {
+	s, ok1 := text(a[0])
+	part, ok2 := text(a[1])
+	return Bool(ok1 && ok2 && f(s, part))
+}
+
+func concat(a []Value) Value {
+	size := 0
+	for _, v := range a {
+		s, ok := text(v)
+		if size += len(s); !ok || size > maxText {
+			return Value{}
+		}
+	}
+	b := make([]byte, 0, size)
+	for _, v := range a {
+		b = v.Append(b)
+	}
+	return String(string(b))
+}
+
+// trim removes white space, or the characters of a second argument, with one of strings.Trim...Func.
+func trim(f func(string, func(rune) bool) string) func(*Env, []Value) Value {
+	return func(_ *Env, a []Value) Value {
+		s, ok := text(a[0])
+		if !ok {
+			return Value{}
+		}
+		if len(a) == 1 {
+			return String(f(s, unicode.IsSpace))
+		}
+		chars, ok := text(a[1])
+		if !ok {
+			return Value{}
+		}
+		return String(f(s, func(r rune) bool { return strings.ContainsRune(chars, r) }))
+	}
+}
+
+// substr counts code points from 0. An index or a length below 0 makes it Null; beyond the end there is nothing.
+func substr(a []Value) Value {
+	s, ok := text(a[0])
+	if !ok {
+		return Value{}
+	}
+	var at [2]int
+	at[1] = len(s)
+	for i, v := range a[1:] {
+		f, ok := v.AsNumber()
+		if f = math.Trunc(f); !ok || f < 0 {
+			return Value{}
+		}
+		at[i] = int(min(f, float64(len(s))))
+	}
+	s = s[runes(s, at[0]):]
+	return String(s[:runes(s, at[1])])
+}
+
+// runes is how many bytes the first n code points of s take.
+func runes(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}
+
+// replace replaces every occurrence; an empty search value occurs nowhere.
+func replace(a []Value) Value {
+	s, ok1 := text(a[0])
+	old, ok2 := text(a[1])
+	with, ok3 := text(a[2])
+	if !ok1 || !ok2 || !ok3 {
+		return Value{}
+	}
+	if old == "" {
+		return String(s)
+	}
+	if grows := len(with) - len(old); grows > 0 && len(s)+strings.Count(s, old)*grows > maxText {
+		return Value{}
+	}
+	return limited(strings.ReplaceAll(s, old, with))
+}
+
+// maxRegexes is how many expressions an Env keeps compiled. They are constants in most queries.
+const maxRegexes = 64
+
+// regexReplace replaces every match. In the replacement $1 or \1 is the text of a group, ${name} that of a
+// named one, $$ a dollar and \\ a backslash; a group that isn't there is empty.
+func regexReplace(env *Env, a []Value) Value {
+	s, ok1 := text(a[0])
+	pattern, ok2 := text(a[1])
+	with, ok3 := text(a[2])
+	if !ok1 || !ok2 || !ok3 {
+		return Value{}
+	}
+	re, ok := env.regexes[pattern]
+	if !ok {
+		pattern = strings.Clone(pattern)
+		re, _ = CompileRegex(pattern) // nil: whoever compiles the query checks constants; others match nothing
+		if env.regexes == nil || len(env.regexes) >= maxRegexes {
+			env.regexes = map[string]*Regex{}
+		}
+		env.regexes[pattern] = re
+	}
+	if re == nil {
+		return Value{}
+	}
+	var b []byte
+	last := 0
+	for _, at := range re.re.FindAllStringSubmatchIndex(s, -1) {
+		b = append(b, s[last:at[0]]...)
+		b = re.expand(b, with, s, at)
+		last = at[1]
+		if len(b) > maxText {
+			return Value{}
+		}
+	}
+	if last == 0 && b == nil {
+		return String(s)
+	}
+	return limited(string(append(b, s[last:]...)))
+}
+
+// expand appends the replacement for the match at at.
+func (r *Regex) expand(b []byte, with, s string, at []int) []byte {
+	for i := 0; i < len(with); i++ {
+		c := with[i]
+		if c != '$' && c != '\\' || i+1 == len(with) {
+			b = append(b, c)
+			continue
+		}
+		rest := with[i+1:]
+		group := -1
+		switch {
+		case rest[0] == c:
+			b = append(b, c)
+			i++
+			continue
+		case run(rest) > 0:
+			n := run(rest)
+			// As many digits as name a group: $10 is the first group and a 0 if there are nine.
+			for group, _ = strconv.Atoi(rest[:n]); n > 1 && group >= len(at)/2; group, _ = strconv.Atoi(rest[:n]) {
+				n--
+			}
+			i += n
+		case c == '$' && rest[0] == '{' && strings.Contains(rest, "}"):
+			end := strings.IndexByte(rest, '}')
+			name := rest[1:end]
+			if group = r.re.SubexpIndex(name); run(name) == len(name) && name != "" {
+				group, _ = strconv.Atoi(name)
+			}
+			i += end + 1
+		default:
+			b = append(b, c)
+			continue
+		}
+		if group >= 0 && group < len(at)/2 && at[2*group] >= 0 {
+			b = append(b, s[at[2*group]:at[2*group+1]]...)
+		}
+	}
+	return b
+}
+
+// split gives a list of strings; an empty delimiter divides into code points.
+func split(a []Value) Value {
+	s, ok1 := text(a[0])
+	by, ok2 := text(a[1])
+	if !ok1 || !ok2 {
+		return Value{}
+	}
+	b := []byte{'['}
+	for i, part := range strings.Split(s, by) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b = appendQuoted(b, part); len(b) > maxText {
+			return Value{}
+		}
+	}
+	return Value{kind: ListKind, text: string(append(b, ']'))}
+}
+
+// hexDigits is the text of v without 0x.
+func hexDigits(v Value) (string, bool) {
+	s, ok := text(v)
+	if len(s) > 1 && (s[:2] == "0x" || s[:2] == "0X") {
+		s = s[2:]
+	}
+	return s, ok && s != ""
+}
+
+// hexToAscii takes whole bytes of ASCII.
+func hexToAscii(v Value) Value {
+	s, ok := hexDigits(v)
+	b, err := hex.DecodeString(s)
+	if !ok || err != nil {
+		return Value{}
+	}
+	for _, c := range b {
+		if c >= 0x80 {
+			return Value{}
+		}
+	}
+	return String(string(b))
+}
+
+// hexToDec takes up to 64 bits, with or without 0x, and a sign as decToHex gives it.
+func hexToDec(v Value) Value {
+	s, ok := text(v)
+	rest, negative := strings.CutPrefix(s, "-")
+	digits, _ := hexDigits(String(rest))
+	n, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil || negative && n > 1<<63 {
+		return Value{}
+	}
+	if negative {
+		return Int(-int64(n))
+	}
+	return literal(strconv.FormatUint(n, 10))
+}
+
+// decToHex truncates towards zero; beyond 64 bits it is Null.
+func decToHex(v Value) Value {
+	n, ok := truncation(64)(nil, []Value{v}).AsInt()
+	if !ok {
+		return Value{}
+	}
+	sign := ""
+	if n < 0 {
+		sign = "-"
+	}
+	return String(sign + "0x" + strconv.FormatUint(magnitude(n), 16))
+}
