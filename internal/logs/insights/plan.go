@@ -1,8 +1,6 @@
 package insights
 
 import (
-	"errors"
-
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
@@ -11,49 +9,40 @@ type Options struct {
 	Start, End int64 // the time range asked for, milliseconds since 1970 UTC, both inclusive
 	Now        int64 // what now() answers, milliseconds since 1970 UTC
 	Limit      int   // StartQuery's limit, 1 to 10,000; 0: none given
-	Memory     int64 // bytes that all workers of a plan may hold together; 0: 128 MiB
+	Memory     int64 // bytes that all workers of a plan may hold together; 0: DefaultMemory
 }
-
-// DefaultMemory is what the workers of a plan may hold together unless Options.Memory says otherwise, in bytes.
-const DefaultMemory = 128 << 20
-
-// ErrMemory is what the errors of Push and Finish wrap when a query would hold more than Options.Memory. Their text says which
-// command holds it and what to do.
-var ErrMemory = errors.New("the query holds too much")
 
 // Window is a time range, milliseconds since 1970 UTC, both ends inclusive.
 type Window struct{ Start, End int64 }
 
-// Plan is a query ready to run. It is immutable and safe for concurrent use.
-type Plan struct{}
-
-// Compile checks what a parsed query means and makes a plan for it. Its error is a *SyntaxError.
-func Compile(q *Query, o Options) (*Plan, error) { return &Plan{}, nil }
+// Plan is a query ready to run. It is immutable and safe for concurrent use; the memory that it may take is that of one run.
+type Plan struct {
+	segments []*segment
+	places   []string // of segments: the command that says what the sink holds, for errors
+	where    *Condition
+	windows  []Window
+	columns  []string
+	puts     []int // of columns: index in what the last segment puts out
+	budget   *budget
+}
 
 // Fields names what the plan reads from events; Event.Value's argument is an index of it. Names are as in the language: discovered
 // fields (objectRef.name, user.groups.0), keys with dots inside unresolved, and the system fields
 //
-//	@timestamp, @ingestionTime  value.Time, milliseconds since 1970 UTC
+//	@timestamp, @ingestionTime  value.Time
 //	@message, @logStream, @log  value.String
 //	@ptr                        value.String; among events of equal @timestamp its byte order is their order in the log
 //
-// An event that lacks a field gives value.Null. A plan reads a field of an event when it needs it, not before: many
+// An event that lacks a field gives value.Null. A plan reads a field of an event when it needs it, not before, and once: many
 // events are dropped after one or two reads, so make Value lazy for what is expensive (@message, @ptr).
-func (p *Plan) Fields() []string { return nil }
+func (p *Plan) Fields() []string { return p.segments[0].fields }
 
 // Where is what an event must satisfy to matter; nil when any may. It is for skipping only: the plan checks again itself.
-func (p *Plan) Where() *Condition { return nil }
+func (p *Plan) Where() *Condition { return p.where }
 
-// Condition is a tree in negation normal form: exactly one of All, Any and Test is set.
-type Condition struct {
-	All, Any []*Condition
-	Field    int                    // a leaf's field, an index of Plan.Fields
-	Test     func(value.Value) bool // a leaf: whether a value of the field passes; pure, safe for concurrent use. It is called with value.Null for absent fields.
-	Words    []string               // a leaf: whole words, in the sense of package word, of the raw message of any event that passes it
-}
-
-// Windows are the time ranges whose events the plan wants: one, or with diff two, which may overlap. An event in both is pushed once.
-func (p *Plan) Windows() []Window { return nil }
+// Windows are the time ranges whose events the plan wants: the one of the options, and with diff the one compared with, which may overlap the first. An
+// event in both is pushed once.
+func (p *Plan) Windows() []Window { return p.windows }
 
 // Event is a log event as the executor holds it.
 type Event interface {
@@ -62,27 +51,126 @@ type Event interface {
 }
 
 // Worker is the part of a plan that runs in one goroutine.
-type Worker struct{}
+type Worker struct {
+	frame   *frame
+	state   state
+	sink    func(*frame) error
+	matched int64
+	passed  bool
+}
 
-// NewWorker makes a worker. Any number may run in parallel; which event goes to which, and in which order, doesn't change the result.
-func (p *Plan) NewWorker() *Worker { return &Worker{} }
+// NewWorker makes a worker. Any number may run in parallel; which event goes to which, and in which order, doesn't change the result. Newest events
+// first is fastest for queries that are not sorted otherwise.
+func (p *Plan) NewWorker() *Worker {
+	w := &Worker{frame: p.segments[0].newFrame(), state: p.newState(0)}
+	w.sink = func(f *frame) error {
+		w.passed = true
+		err := w.state.add(f)
+		f.sequence++
+		return err
+	}
+	return w
+}
+
+func (p *Plan) newState(segment int) state {
+	s := p.segments[segment]
+	if s.sink != nil {
+		return s.sink.newState(s, p.budget, p.places[segment])
+	}
+	return s.newTop(p.budget, p.places[segment])
+}
 
 // Push takes one event in one of the plan's windows. It fails with an error that wraps ErrMemory; the worker is then of no further use.
-func (w *Worker) Push(e Event) error { return nil }
+func (w *Worker) Push(e Event) error {
+	w.frame.reset(e)
+	w.frame.sequence = 0
+	w.passed = false
+	err := w.frame.segment.run(w.frame, 0, w.sink)
+	if w.passed {
+		w.matched++
+	}
+	return err
+}
 
-// Matched is the number of events so far that passed the query's filters.
-func (w *Worker) Matched() int64 { return 0 }
-
-// Finish merges what the workers hold and computes the result. The workers are of no further use.
-func (p *Plan) Finish(workers []*Worker) (*Result, error) { return &Result{}, nil }
-
-// Partial is the result of what has been pushed so far; the workers go on as they were. No Push may run meanwhile. It takes up to as much
-// memory again as the workers hold; where that would exceed Options.Memory it fails with ErrMemory, and the query goes on.
-func (p *Plan) Partial(workers []*Worker) (*Result, error) { return &Result{}, nil }
+// Matched is the number of events so far that passed the query's filters (those before a limit, dedup, stats or pattern).
+func (w *Worker) Matched() int64 { return w.matched }
 
 // Result is a table in its final order.
 type Result struct {
 	Columns []string        // in order of display. "@ptr" is the last one exactly when rows are log events.
-	Rows    [][]value.Value // one value per column; Null means that the row lacks the field.
+	Rows    [][]value.Value // one value per column; Null means that the row lacks the field
 	Matched int64           // events that passed the filters (recordsMatched)
+}
+
+// Finish merges what the workers hold and computes the result. The workers are of no further use. It fails with an error that wraps ErrMemory.
+func (p *Plan) Finish(workers []*Worker) (*Result, error) {
+	if len(workers) == 0 {
+		workers = []*Worker{p.NewWorker()}
+	}
+	r := &Result{}
+	first := workers[0].state
+	for i, w := range workers {
+		r.Matched += w.matched
+		if i > 0 {
+			if err := first.merge(w.state); err != nil {
+				return nil, err
+			}
+		}
+	}
+	rows := first.rows()
+	for _, w := range workers {
+		defer w.state.release()
+	}
+	return p.finish(r, rows)
+}
+
+// finish runs the later segments.
+func (p *Plan) finish(r *Result, rows []keptRow) (*Result, error) {
+	for i, s := range p.segments[1:] {
+		f, st := s.newFrame(), p.newState(i+1)
+		defer st.release()
+		add := func(f *frame) error {
+			err := st.add(f)
+			f.sequence++
+			return err
+		}
+		for _, row := range rows {
+			f.reset(row)
+			if err := s.run(f, 0, add); err != nil {
+				return nil, err
+			}
+		}
+		rows = st.rows()
+	}
+	r.Columns = p.columns
+	r.Rows = make([][]value.Value, len(rows))
+	for i, row := range rows {
+		r.Rows[i] = make([]value.Value, len(p.puts))
+		for j, put := range p.puts {
+			r.Rows[i][j] = row[put]
+		}
+	}
+	return r, nil
+}
+
+// Partial is the result of what has been pushed so far; the workers go on as they were. No Push may run meanwhile. It is false for queries
+// whose workers' states can't be read before the end (stats, pattern), and where memory doesn't suffice for a second state.
+func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
+	s := p.segments[0]
+	if s.sink != nil || len(workers) == 0 {
+		return nil, false
+	}
+	all := s.newTop(p.budget, p.places[0])
+	r := &Result{}
+	for _, w := range workers {
+		r.Matched += w.matched
+		for _, row := range w.state.(*topState).heap.rows {
+			shared := *row
+			if err := all.offer(&shared); err != nil {
+				return nil, false
+			}
+		}
+	}
+	r, err := p.finish(r, all.rows())
+	return r, err == nil
 }

@@ -1,0 +1,436 @@
+package insights
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
+)
+
+// Compile checks what a parsed query means and makes a plan for it. Its error is a *SyntaxError.
+func Compile(q *Query, o Options) (p *Plan, err error) {
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	env := value.Env{Now: o.Now, Start: o.Start, End: o.End}
+	first := newSegment(nil, env)
+	c := &planner{
+		compiler: compiler{text: q.text, segment: first},
+		options:  o,
+		plan:     &Plan{segments: []*segment{first}, windows: []Window{{o.Start, o.End}}, budget: &budget{limit: o.Memory}},
+	}
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case *SyntaxError:
+			p, err = nil, failed
+		default:
+			panic(failed)
+		}
+	}()
+	for i, command := range q.commands {
+		c.command(command, q.commands[:i], q.commands[i+1:])
+	}
+	c.end()
+	return c.plan, nil
+}
+
+// planner turns the commands of a query, one after the other, into the segments of a plan.
+type planner struct {
+	compiler
+	options Options
+	plan    *Plan
+	columns []column // what fields, parse and unnest show; nil: nothing said yet
+	shown   bool     // columns are those of display
+}
+
+type column struct {
+	name string
+	of   code
+}
+
+// rowsAreEvents says whether rows are still log events, not what stats or pattern made of them.
+func (c *planner) rowsAreEvents() bool {
+	return !slices.ContainsFunc(c.plan.segments, func(s *segment) bool { return s.fixed })
+}
+
+// next begins a new segment. The sink of the one before is complete.
+func (c *planner) next(sinkOf string) *segment {
+	before := c.segment
+	c.plan.places = append(c.plan.places, sinkOf)
+	s := newSegment(before, before.env)
+	if before.sink == nil {
+		if before.limit == 0 {
+			before.limit = MaxLimit
+		}
+		c.needOrder(before)
+	}
+	c.plan.segments = append(c.plan.segments, s)
+	c.segment = s
+	// Columns so far keep what they mean, by name.
+	for i, column := range c.columns {
+		if before.sink == nil {
+			c.columns[i].of = c.carry(column.of)
+		}
+	}
+	if before.sink == nil {
+		for name, of := range before.names {
+			s.names[name] = c.carry(of)
+		}
+		s.texts = make(map[string]int)
+		for text, i := range before.texts {
+			s.texts[text] = c.carry(fieldCode(i)).field
+		}
+	}
+	return s
+}
+
+// carry puts a value out of the segment before and makes it a field of this one.
+func (c *planner) carry(of code) code {
+	if of.isConstant {
+		return of
+	}
+	s := c.segment
+	i := s.previous.put(of)
+	for len(s.fields) <= i {
+		s.fields = append(s.fields, "")
+	}
+	return fieldCode(i)
+}
+
+// needOrder makes the fields that order events available.
+func (c *planner) needOrder(s *segment) {
+	if s.previous == nil {
+		s.field("@timestamp")
+		s.field("@ptr")
+	}
+}
+
+// open gives the segment for a command that looks at rows after the limit or dedup before it, if there was one.
+func (c *planner) open() *segment {
+	switch {
+	case c.segment.dedup != nil:
+		return c.next("dedup")
+	case c.segment.limit > 0:
+		return c.next("limit")
+	}
+	return c.segment
+}
+
+func (c *planner) command(command command, before, after []command) {
+	if c.segment.dedup != nil {
+		if _, isLimit := command.(limitCommand); !isLimit {
+			c.fail(command, "%s stands after dedup\x00only limit can follow dedup; write it before", firstWord(command))
+		}
+	}
+	switch e := command.(type) {
+	case fieldsCommand:
+		c.fields(e)
+	case filterCommand:
+		c.filter(e)
+	case statsCommand:
+		c.statsCommand(e, before)
+	case sortCommand:
+		c.sort(e)
+	case limitCommand:
+		s := c.segment
+		if s.limit > 0 {
+			s = c.open()
+		}
+		s.limit = e.count
+	case parseCommand:
+		c.parse(e)
+	case dedupCommand:
+		s := c.open()
+		s.dedup = []code{}
+		for _, field := range e.fields {
+			s.dedup = append(s.dedup, c.name(field))
+		}
+	case patternCommand:
+		diff, _ := firstOf(after).(diffCommand)
+		c.pattern(e, e.of, diff, before)
+	case diffCommand:
+		if _, ok := firstOf(reversed(before)).(patternCommand); ok {
+			return // it is part of that
+		}
+		c.pattern(e, nameExpression{e.span, "@message"}, e, before)
+	case anomalyCommand:
+		c.fail(e, "Coracle doesn't serve the anomaly command\x00it is a trained model on AWS; pattern, or pattern and diff, show what is new or frequent")
+	case unnestCommand:
+		c.unnest(e)
+	case unmaskCommand:
+		for _, field := range e.fields {
+			c.show(field.text, c.name(field))
+		}
+	default:
+		panic(fmt.Sprintf("insights: command %T has no plan", command))
+	}
+}
+
+func firstWord(c command) string {
+	word, _, _ := strings.Cut(c.String(), " ")
+	return word
+}
+
+func firstOf(commands []command) command {
+	if len(commands) == 0 {
+		return nil
+	}
+	return commands[0]
+}
+
+func reversed(commands []command) []command {
+	commands = slices.Clone(commands)
+	slices.Reverse(commands)
+	return commands
+}
+
+// show adds a column to those of the result, or lets one of that name show something else.
+func (c *planner) show(name string, of code) {
+	if c.shown {
+		return
+	}
+	if i := slices.IndexFunc(c.columns, func(col column) bool { return col.name == name }); i >= 0 {
+		c.columns[i].of = of
+		return
+	}
+	c.columns = append(c.columns, column{name, of})
+}
+
+func (c *planner) fields(e fieldsCommand) {
+	var shown []column
+	for _, i := range e.items {
+		of := c.expression(i.of)
+		if i.as != nil {
+			c.segment.define(i.as.text, of)
+			of = c.segment.names[i.as.text]
+		} else if of.field < 0 && of.variable < 0 {
+			// Computed once, though it is shown and perhaps carried on.
+			c.segment.define(i.text, of)
+			of = c.segment.names[i.text]
+		}
+		if !e.display {
+			c.show(i.name(), of)
+		}
+		shown = append(shown, column{i.name(), of})
+	}
+	if e.display {
+		c.columns, c.shown = nil, false
+		for _, col := range shown {
+			c.show(col.name, col.of)
+		}
+		c.shown = true
+	}
+}
+
+func (c *planner) filter(e filterCommand) {
+	if e.index {
+		c.indexable(e.condition)
+	}
+	s := c.open()
+	holds, _ := c.condition(e.condition)
+	s.steps = append(s.steps, step{filter: holds})
+	if s.previous == nil {
+		c.plan.where = combine(true, c.plan.where, c.where(e.condition, false))
+	}
+}
+
+// indexable checks that a condition is one that field indexes can answer.
+func (c *planner) indexable(e expression) {
+	const expected = "filterIndex takes only field = value and field in [values], joined by and and or"
+	switch e := e.(type) {
+	case binaryExpression:
+		switch e.operator {
+		case "and", "or":
+			c.indexable(e.left)
+			c.indexable(e.right)
+			return
+		case "=":
+			_, isName := e.left.(nameExpression)
+			if _, isLiteral := literal(e.right); isName && isLiteral {
+				return
+			}
+		}
+	case inExpression:
+		_, isName := e.of.(nameExpression)
+		if isName && !e.not && !slices.ContainsFunc(e.list, func(v expression) bool { _, ok := literal(v); return !ok }) {
+			return
+		}
+	}
+	c.fail(e, "this condition can't be answered by a field index\x00%s", expected)
+}
+
+func (c *planner) sort(e sortCommand) {
+	s := c.open()
+	var order []orderKey
+	for _, k := range e.keys {
+		of := c.expression(k.of)
+		if k.as != nil {
+			s.define(k.as.text, of)
+			of = s.names[k.as.text]
+		}
+		key := orderKey{of: of, descending: k.descending}
+		if at, ok := s.fieldAt["@timestamp"]; ok && s.previous == nil && of.field == at {
+			key.time = true
+		}
+		order = append(order, key)
+	}
+	s.order = append(order, s.order...) // an earlier sort orders what this one leaves equal
+}
+
+func (c *planner) unnest(e unnestCommand) {
+	s := c.open()
+	list := c.name(e.list)
+	i := len(s.variables)
+	s.variables = append(s.variables, func(f *frame) { f.set(i, value.Value{}) })
+	s.steps = append(s.steps, step{list: list.eval, into: i})
+	into := variableCode(i, list)
+	into.perRow = true
+	s.names[e.into.text] = into
+	c.show(e.into.text, into)
+}
+
+func (c *planner) statsCommand(e statsCommand, before []command) {
+	if n := count[statsCommand](before); n == 2 {
+		c.fail(e, "a third stats command\x00a query has at most two")
+	} else if n == 1 {
+		for i := len(before) - 1; ; i-- {
+			switch between := before[i].(type) {
+			case sortCommand, limitCommand:
+				c.fail(between, "%s stands between two stats commands\x00write it behind the second one", firstWord(between))
+			}
+			if _, ok := before[i].(statsCommand); ok {
+				break
+			}
+		}
+	}
+	s := c.open()
+	sink := new(statsSink)
+	names := make([]string, 0, len(e.by)+len(e.items))
+	texts := make(map[string]int)
+	name := func(i item) {
+		if slices.Contains(names, i.name()) {
+			at := expressionPlace(i.of)
+			if i.as != nil {
+				at = *i.as
+			}
+			c.fail(at, "stats has two columns called %s\x00give one of them another name with as", i.name())
+		}
+		if call, ok := i.of.(callExpression); ok {
+			texts[canonical(call)] = len(names)
+		}
+		names = append(names, i.name())
+	}
+	for _, i := range e.by {
+		name(i)
+		sink.by = append(sink.by, c.expression(i.of))
+	}
+	c.stats = sink
+	for _, i := range e.items {
+		name(i)
+		aggregates := len(sink.aggregates)
+		of := c.expression(i.of)
+		if len(sink.aggregates) == aggregates {
+			c.fail(i.of, "%s is no aggregate\x00stats takes %s; fields to group by stand behind by", i.text, strings.Join(value.AggregateNames(), ", "))
+		}
+		sink.items = append(sink.items, of)
+	}
+	c.stats = nil
+	if t, ok := s.lookup("@timestamp"); ok {
+		sink.time = t
+	}
+	s.sink = sink
+	c.made(e.String(), names, texts)
+}
+
+// made begins the segment behind stats or pattern, whose rows have just these fields.
+func (c *planner) made(by string, names []string, texts map[string]int) {
+	c.columns, c.shown = nil, false
+	s := c.next(by)
+	s.fixed, s.texts = true, texts
+	s.fields = slices.Clone(names)
+	for i, name := range names {
+		s.fieldAt[name] = i
+	}
+}
+
+func count[T command](commands []command) int {
+	n := 0
+	for _, c := range commands {
+		if _, ok := c.(T); ok {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *planner) pattern(at command, of expression, diff diffCommand, before []command) {
+	if !c.rowsAreEvents() {
+		c.fail(at, "%s stands after %s\x00it is about log events; write it before", firstWord(at), c.plan.places[len(c.plan.places)-1])
+	}
+	isDiff := diff.with != ""
+	if isDiff {
+		for _, b := range before {
+			switch b.(type) {
+			case limitCommand, dedupCommand:
+				c.fail(b, "%s stands before diff\x00diff compares all events of two periods; write %s behind it", firstWord(b), firstWord(b))
+			}
+		}
+	}
+	s := c.open()
+	sink := &patternSink{of: c.expression(of)}
+	names := slices.Clone(value.PatternColumns)
+	if isDiff {
+		asked := Window{c.options.Start, c.options.End}
+		sink.windows = []Window{asked, compared(asked, diff.with)}
+		sink.time, _ = s.lookup("@timestamp")
+		c.plan.windows = sink.windows
+		names = append(names, diffColumns...)
+	}
+	s.sink = sink
+	c.made(at.String(), names, nil)
+}
+
+// end completes the last segment and decides about the columns.
+func (c *planner) end() {
+	s := c.segment
+	asked := MaxLimit
+	if c.options.Limit > 0 {
+		asked = min(asked, c.options.Limit)
+	}
+	if s.limit == 0 || s.limit > asked {
+		s.limit = asked
+	}
+	c.needOrder(s)
+	if c.columns == nil {
+		c.columns = c.defaults()
+	}
+	if c.rowsAreEvents() {
+		ptr, _ := s.lookup("@ptr")
+		c.columns = slices.DeleteFunc(c.columns, func(col column) bool { return col.name == "@ptr" })
+		c.columns = append(c.columns, column{"@ptr", ptr})
+	}
+	for _, col := range c.columns {
+		c.plan.columns = append(c.plan.columns, col.name)
+		c.plan.puts = append(c.plan.puts, s.put(col.of))
+	}
+	c.plan.places = append(c.plan.places, "the result")
+}
+
+// defaults are the columns of a query that names none.
+func (c *planner) defaults() []column {
+	names := []string{"@timestamp", "@message"}
+	for _, s := range slices.Backward(c.plan.segments) {
+		if s.fixed {
+			names = s.fields
+			break
+		}
+	}
+	var columns []column
+	for _, name := range names {
+		of, _ := c.segment.lookup(name)
+		columns = append(columns, column{name, of})
+	}
+	return columns
+}

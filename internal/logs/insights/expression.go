@@ -1,0 +1,372 @@
+package insights
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
+)
+
+// code is a compiled expression.
+type code struct {
+	eval       eval
+	field      int         // it is the field of this index of the segment, and nothing else; -1: it isn't
+	variable   int         // it is the variable of this index of the segment, computed at most once a row; -1: it isn't
+	isConstant bool        // it is constant...
+	constant   value.Value // ...and this
+	reads      []int       // fields of the segment that it depends on, sorted
+	perRow     bool        // it depends on more than those: on an element that unnest took from a list
+}
+
+func fieldCode(i int) code {
+	return code{eval: func(f *frame) value.Value { return f.field(i) }, field: i, variable: -1, reads: []int{i}}
+}
+
+// variableCode is the variable of an index, computed from what others are.
+func variableCode(i int, of ...code) code {
+	c := reading(func(f *frame) value.Value { return f.variable(i) }, of...)
+	c.variable = i
+	return c
+}
+
+func constantCode(v value.Value) code {
+	return code{eval: func(*frame) value.Value { return v }, field: -1, variable: -1, isConstant: true, constant: v}
+}
+
+// reading makes code that depends on all that others depend on.
+func reading(e eval, of ...code) code {
+	c := code{eval: e, field: -1, variable: -1}
+	for _, o := range of {
+		c.reads = append(c.reads, o.reads...)
+		c.perRow = c.perRow || o.perRow
+	}
+	slices.Sort(c.reads)
+	c.reads = slices.Compact(c.reads)
+	return c
+}
+
+// compiler turns a syntax tree into segments. Its first error ends it, by a panic that Compile recovers.
+type compiler struct {
+	text    string
+	segment *segment
+	stats   *statsSink // set while the items of stats are compiled: aggregates are allowed, and nothing but aggregates reads rows
+}
+
+func (c *compiler) fail(at expressionPlace, format string, args ...any) {
+	panic(failure(c.text, at.place(), format, args...))
+}
+
+// expressionPlace is whatever has a place in the query.
+type expressionPlace interface{ place() span }
+
+// name compiles the name of a field or an alias.
+func (c *compiler) name(n nameExpression) code {
+	if c.stats != nil {
+		c.fail(n, "%s stands outside of an aggregate function\x00write it within one, or behind by", n.text)
+	}
+	found, ok := c.segment.lookup(n.text)
+	if !ok {
+		c.fail(n, "Unknown symbols found in or after stats: %s\x00%s", n.text, c.available())
+	}
+	return found
+}
+
+// available says which fields there are when the rows are no events any more.
+func (c *compiler) available() string {
+	var names []string
+	for s := c.segment; s != nil; s = s.previous {
+		for name := range s.names {
+			names = append(names, name)
+		}
+		if s.fixed {
+			names = append(names, s.fields...)
+			break
+		}
+	}
+	slices.Sort(names)
+	return "there are " + strings.Join(slices.Compact(names), ", ")
+}
+
+// expression compiles any expression to a value.
+func (c *compiler) expression(e expression) code {
+	switch e := e.(type) {
+	case nameExpression:
+		return c.name(e)
+	case numberExpression:
+		return constantCode(number(e.text))
+	case stringExpression:
+		return constantCode(value.String(e.text))
+	case boolExpression:
+		return constantCode(value.Bool(e.value))
+	case periodExpression:
+		c.fail(e, "unexpected symbol found %s\x00a period stands only in the parentheses of a function such as bin(5m); a field whose name begins with a digit needs backticks", e.text)
+	case callExpression:
+		return c.call(e)
+	case unaryExpression:
+		if e.operator == "-" {
+			of := c.expression(e.of)
+			if of.isConstant {
+				return constantCode(value.Neg(of.constant))
+			}
+			return reading(func(f *frame) value.Value { return value.Neg(of.eval(f)) }, of)
+		}
+	case binaryExpression:
+		if operate := arithmetic[e.operator]; operate != nil {
+			left, right := c.expression(e.left), c.expression(e.right)
+			return reading(func(f *frame) value.Value { return operate(left.eval(f), right.eval(f)) }, left, right)
+		}
+	}
+	holds, from := c.condition(e)
+	return reading(func(f *frame) value.Value { return value.Bool(holds(f)) }, from)
+}
+
+var arithmetic = map[string]func(a, b value.Value) value.Value{
+	"+": value.Add, "-": value.Sub, "*": value.Mul, "/": value.Div, "%": value.Mod, "^": value.Pow,
+}
+
+func number(text string) value.Value {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return value.Int(n)
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return value.Value{} // too large for a number
+	}
+	return value.Number(n)
+}
+
+// call compiles a function; in the items of stats also an aggregate; and after stats also what names one of its columns.
+func (c *compiler) call(e callExpression) code {
+	if i, ok := c.segment.texts[canonical(e)]; ok && c.stats == nil {
+		return fieldCode(i)
+	}
+	aggregate, isAggregate := value.LookupAggregate(e.function)
+	if isAggregate && c.stats != nil {
+		return c.aggregate(e, aggregate)
+	}
+	function, ok := value.LookupFunction(e.function)
+	switch {
+	case !ok && isAggregate:
+		c.fail(e, "the aggregate function %s stands outside of stats\x00aggregates are for the stats command, and not within each other", e.function)
+	case !ok:
+		hint := "see the functions of CloudWatch Logs Insights"
+		if near := nearest(e.function, append(value.FunctionNames(), value.AggregateNames()...)); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		c.fail(e.name, "unknown function %s\x00%s", e.function, hint)
+	case e.star:
+		c.fail(e, "%s(*) has no meaning\x00only count takes a *", e.function)
+	}
+	c.arguments(e, function.Min, function.Max)
+	args := make([]code, len(e.args))
+	takesPeriod := false
+	for i, a := range e.args {
+		if p, ok := a.(periodExpression); ok {
+			args[i] = c.period(p)
+			takesPeriod = true
+			continue
+		}
+		args[i] = c.expression(a)
+	}
+	if last := len(args) - 1; periodFunctions[strings.ToLower(function.Name)] && (!takesPeriod || args[last].constant.Kind() != value.PeriodKind) {
+		c.fail(e.args[last], "%s needs a period as its last argument\x00a whole number and a unit, such as 30s, 5m, 1h, 1d", e.function)
+	} else if takesPeriod && !periodFunctions[strings.ToLower(function.Name)] {
+		c.fail(e, "%s takes no period\x00bin, datefloor and dateceil do", e.function)
+	}
+	first := c.segment.scratch
+	c.segment.scratch += len(args)
+	if !function.UsesTimestamp {
+		return reading(func(f *frame) value.Value {
+			values := f.scratch[first : first+len(args)]
+			for i := range args {
+				values[i] = args[i].eval(f)
+			}
+			return function.Call(&f.env, values)
+		}, args...)
+	}
+	timestamp, ok := c.segment.lookup("@timestamp")
+	if !ok {
+		c.fail(e, "%s needs @timestamp, which the rows don't have any more\x00%s", e.function, c.available())
+	}
+	return reading(func(f *frame) value.Value {
+		values := f.scratch[first : first+len(args)]
+		for i := range args {
+			values[i] = args[i].eval(f)
+		}
+		f.env.Timestamp = timestamp.eval(f)
+		return function.Call(&f.env, values)
+	}, append(args, timestamp)...)
+}
+
+// periodFunctions are those whose last argument is a period.
+var periodFunctions = map[string]bool{"bin": true, "datefloor": true, "dateceil": true}
+
+func (c *compiler) period(e periodExpression) code {
+	p, ok := value.ParsePeriod(e.text)
+	if !ok {
+		c.fail(e, "unknown period %s\x00a whole number and ms, s, m, h, d, w, mo, q or y, such as 30s, 5m, 1h", e.text)
+	}
+	return constantCode(p)
+}
+
+func (c *compiler) arguments(e callExpression, least, most int) {
+	n := len(e.args)
+	if n >= least && (most < 0 || n <= most) {
+		return
+	}
+	expected := strconv.Itoa(least)
+	switch {
+	case most < 0:
+		expected = "at least " + expected
+	case most > least:
+		expected += " to " + strconv.Itoa(most)
+	}
+	c.fail(e, "%s has %d arguments\x00it takes %s", e.function, n, expected)
+}
+
+// condition compiles an expression to a decision. The code that it returns, too, says what it depends on; it has no eval.
+func (c *compiler) condition(e expression) (test, code) {
+	switch e := e.(type) {
+	case unaryExpression:
+		if e.operator == "not" {
+			of, from := c.condition(e.of)
+			return func(f *frame) bool { return !of(f) }, from
+		}
+	case binaryExpression:
+		switch e.operator {
+		case "and":
+			left, fromLeft := c.condition(e.left)
+			right, fromRight := c.condition(e.right)
+			return func(f *frame) bool { return left(f) && right(f) }, reading(nil, fromLeft, fromRight)
+		case "or":
+			left, fromLeft := c.condition(e.left)
+			right, fromRight := c.condition(e.right)
+			return func(f *frame) bool { return left(f) || right(f) }, reading(nil, fromLeft, fromRight)
+		case "=", "!=":
+			return c.equality(e)
+		case "<", "<=", ">", ">=":
+			left, right, allowed := c.expression(e.left), c.expression(e.right), relations[e.operator]
+			return func(f *frame) bool {
+				sign, ok := value.Relation(left.eval(f), right.eval(f))
+				return ok && allowed[1+sign]
+			}, reading(nil, left, right)
+		}
+	case likeExpression:
+		of, matches := c.expression(e.of), c.matcher(e)
+		return func(f *frame) bool { return matches(of.eval(f)) }, of
+	case inExpression:
+		of, contains := c.expression(e.of), c.membership(e)
+		if contains != nil {
+			return func(f *frame) bool { return contains(of.eval(f)) }, of
+		}
+		list := make([]code, len(e.list))
+		for i, v := range e.list {
+			list[i] = c.expression(v)
+		}
+		return func(f *frame) bool {
+			v := of.eval(f)
+			return e.not != slices.ContainsFunc(list, func(l code) bool { return value.Equal(v, l.eval(f)) })
+		}, reading(nil, append(list, of)...)
+	}
+	of := c.expression(e)
+	return func(f *frame) bool { return of.eval(f).Truth() }, of
+}
+
+// relations say which results of a comparison (less, equal, greater) an operator allows.
+var relations = map[string][3]bool{"<": {true, false, false}, "<=": {true, true, false}, ">": {false, false, true}, ">=": {false, true, true}}
+
+func (c *compiler) equality(e binaryExpression) (test, code) {
+	left, right := c.expression(e.left), c.expression(e.right)
+	not := e.operator == "!="
+	if left.isConstant {
+		left, right = right, left
+	}
+	if right.isConstant {
+		equals := equalTo(right.constant)
+		return func(f *frame) bool { return equals(left.eval(f)) != not }, reading(nil, left)
+	}
+	return func(f *frame) bool { return value.Equal(left.eval(f), right.eval(f)) != not }, reading(nil, left, right)
+}
+
+// equalTo compares with a constant.
+func equalTo(constant value.Value) func(value.Value) bool {
+	if _, isNumber := constant.AsNumber(); constant.Kind() == value.StringKind && !isNumber {
+		text := constant.String()
+		return func(v value.Value) bool {
+			if v.Kind() == value.StringKind {
+				return v.String() == text
+			}
+			return value.Equal(v, constant)
+		}
+	}
+	return func(v value.Value) bool { return value.Equal(v, constant) }
+}
+
+// matcher is the right side of like, not like and =~. Nothing is like anything that is absent.
+func (c *compiler) matcher(e likeExpression) func(value.Value) bool {
+	var matches func(string) bool
+	switch m := e.match.(type) {
+	case stringExpression:
+		matches = func(s string) bool { return strings.Contains(s, m.text) }
+	case regexExpression:
+		matches = c.regex(m, m.pattern).Match
+	}
+	return func(v value.Value) bool { return (!v.IsNull() && matches(v.String())) != e.not }
+}
+
+func (c *compiler) regex(at expressionPlace, pattern string) *value.Regex {
+	r, err := value.CompileRegex(pattern)
+	if err != nil {
+		c.fail(at, "the regular expression is not valid\x00%s", err.Error())
+	}
+	return r
+}
+
+// membership is the right side of in; nil if it isn't a list of constants.
+func (c *compiler) membership(e inExpression) func(value.Value) bool {
+	var texts map[string]bool
+	var others []value.Value
+	for _, v := range e.list {
+		constant, ok := literal(v)
+		if !ok {
+			return nil
+		}
+		if _, isNumber := constant.AsNumber(); constant.Kind() == value.StringKind && !isNumber {
+			if texts == nil {
+				texts = make(map[string]bool)
+			}
+			texts[constant.String()] = true
+		}
+		others = append(others, constant)
+	}
+	return func(v value.Value) bool {
+		if v.Kind() == value.StringKind && texts[v.String()] {
+			return !e.not
+		}
+		return e.not != slices.ContainsFunc(others, func(o value.Value) bool { return value.Equal(v, o) })
+	}
+}
+
+// literal is the value of an expression that is a value.
+func literal(e expression) (value.Value, bool) {
+	switch e := e.(type) {
+	case numberExpression:
+		return number(e.text), true
+	case stringExpression:
+		return value.String(e.text), true
+	case boolExpression:
+		return value.Bool(e.value), true
+	case unaryExpression:
+		if v, ok := literal(e.of); ok && e.operator == "-" {
+			return value.Neg(v), true
+		}
+	}
+	return value.Value{}, false
+}
+
+// canonical is the text by which an expression is found again among the columns of stats.
+func canonical(e callExpression) string {
+	e.function = strings.ToLower(e.function)
+	return e.String()
+}

@@ -1,0 +1,76 @@
+package insights
+
+import "github.com/coracle-eks/coracle/internal/logs/insights/value"
+
+// Expressions are compiled to functions of a frame. A frame holds the row at hand: fields come from the row when they are first asked for,
+// and variables (aliases, fields of parse) are computed then, too, so that what a filter drops costs nothing more than the filter.
+
+// eval computes an expression for the row at hand.
+type eval func(f *frame) value.Value
+
+// test decides a condition for the row at hand.
+type test func(f *frame) bool
+
+// variable computes a variable, and others of the same command with it, by frame.set.
+type variable func(f *frame)
+
+// rowValues is what a frame reads fields from: an Event, or a row that an earlier segment kept.
+type rowValues interface{ Value(field int) value.Value }
+
+type frame struct {
+	segment *segment
+	row     rowValues
+	fields  []value.Value
+	vars    []value.Value
+	has     []bool // of fields, then of vars
+	scratch []value.Value
+	results []value.Value // of a group's aggregates, while the items of stats are computed
+	found   []value.Value // of parse
+	env     value.Env
+	// sequence is the row's place among the rows of a later segment, or of an event's elements that unnest made rows of
+	sequence int
+}
+
+func (s *segment) newFrame() *frame {
+	return &frame{
+		segment: s,
+		fields:  make([]value.Value, len(s.fields)),
+		vars:    make([]value.Value, len(s.variables)),
+		has:     make([]bool, len(s.fields)+len(s.variables)),
+		scratch: make([]value.Value, s.scratch),
+		env:     s.env,
+	}
+}
+
+func (f *frame) reset(row rowValues) {
+	f.row = row
+	clear(f.has)
+}
+
+func (f *frame) field(i int) value.Value {
+	if !f.has[i] {
+		f.has[i] = true
+		f.fields[i] = f.row.Value(i)
+	}
+	return f.fields[i]
+}
+
+func (f *frame) variable(i int) value.Value {
+	if !f.has[len(f.fields)+i] {
+		f.segment.variables[i](f)
+	}
+	return f.vars[i]
+}
+
+func (f *frame) set(i int, v value.Value) {
+	f.vars[i] = v
+	f.has[len(f.fields)+i] = true
+}
+
+// forget drops the variables from i on: what they are computed from has changed.
+func (f *frame) forget(i int) { clear(f.has[len(f.fields)+i:]) }
+
+// keptRow is a row that a segment hands to the next one.
+type keptRow []value.Value
+
+func (r keptRow) Value(i int) value.Value { return r[i] }

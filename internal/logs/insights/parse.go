@@ -1,0 +1,689 @@
+package insights
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxLimit is the most that the limit command, or StartQuery's limit, may ask for, in rows. It is the default, too.
+const MaxLimit = 10_000
+
+// maxDepth is how deep conditions may be nested.
+const maxDepth = 200
+
+// parser is a recursive descent: a method per rule of the grammar in the package's documentation, in its order. The first error ends it: from then on
+// the current token is tokenEnd, so that every rule returns.
+type parser struct {
+	lexer
+	token    token
+	previous span   // of the token before
+	passed   []span // of all tokens before
+	failed   *SyntaxError
+	depth    int
+}
+
+func (p *parser) fail(where span, format string, args ...any) {
+	if p.failed == nil {
+		p.failed = failure(p.text, where, format, args...)
+	}
+	p.token = token{kind: tokenEnd, span: span{len(p.text), len(p.text)}}
+}
+
+// unexpected refuses the current token, naming what would be right.
+func (p *parser) unexpected(expected string) {
+	if p.token.kind == tokenEnd {
+		p.fail(p.token.span, "unexpected end of the query\x00expected %s", expected)
+		return
+	}
+	p.fail(p.token.span, "unexpected symbol found %s\x00expected %s", p.text[p.token.span.start:p.token.span.end], expected)
+}
+
+func (p *parser) advance() {
+	p.previous = p.token.span
+	if p.failed != nil {
+		return
+	}
+	p.passed = append(p.passed, p.previous)
+	t, err := p.lexer.next()
+	if err != nil {
+		p.failed = err.(*SyntaxError)
+		t = token{kind: tokenEnd, span: span{len(p.text), len(p.text)}}
+	}
+	p.token = t
+}
+
+// symbol passes a symbol if it is next.
+func (p *parser) symbol(text string) bool {
+	if p.token.kind != tokenSymbol || p.token.text != text {
+		return false
+	}
+	p.advance()
+	return true
+}
+
+func (p *parser) need(symbol, expected string) {
+	if !p.symbol(symbol) {
+		p.unexpected(expected)
+	}
+}
+
+// isWord says whether a keyword or command is next.
+func (p *parser) isWord(word string) bool {
+	return p.token.kind == tokenName && !p.token.quoted && strings.EqualFold(p.token.text, word)
+}
+
+// word passes a keyword if it is next.
+func (p *parser) word(word string) bool {
+	if !p.isWord(word) {
+		return false
+	}
+	p.advance()
+	return true
+}
+
+func (p *parser) parseQuery() *Query {
+	p.advance()
+	q := &Query{text: p.text}
+	leading := p.symbol("|")
+	if p.isWord("source") && !leading {
+		q.source = p.parseSource()
+	} else if p.token.kind == tokenEnd && p.failed == nil {
+		p.unexpected("a command (" + strings.Join(commandNames(), ", ") + ")")
+	}
+	for p.failed == nil {
+		q.commands = append(q.commands, p.parseCommand())
+		if p.failed != nil || p.token.kind == tokenEnd {
+			return q
+		}
+		if !p.symbol("|") {
+			p.unexpected(p.continuation(q.commands[len(q.commands)-1]))
+		}
+	}
+	return q
+}
+
+// continuation says what could have followed a complete command.
+func (p *parser) continuation(c command) string {
+	switch c.(type) {
+	case filterCommand:
+		return "and, or, an operator (=, !=, <, <=, >, >=, like, not like, =~, in, not in, +, -, *, /, %, ^), | or the end of the query"
+	case fieldsCommand, statsCommand, sortCommand:
+		return "an operator, a comma, | or the end of the query"
+	}
+	return "| or the end of the query"
+}
+
+func (p *parser) parseSource() *Source {
+	s := new(Source)
+	for p.failed == nil && p.word("source") {
+		switch {
+		case p.token.kind == tokenString:
+			s.Names = append(s.Names, p.token.text)
+			p.advance()
+		case p.isWord("logGroups") && !s.All:
+			p.parseLogGroups(s)
+		default:
+			p.unexpected("logGroups(...) or the name of a log group in quotes")
+		}
+		p.need("|", "| and a command")
+	}
+	return s
+}
+
+func (p *parser) parseLogGroups(s *Source) {
+	p.advance()
+	s.All = true
+	p.need("(", "(")
+	if p.symbol(")") {
+		return
+	}
+	for p.failed == nil {
+		where := p.token.span
+		var values *[]string
+		most := 0
+		switch {
+		case p.isWord("namePrefix"):
+			values, most = &s.Prefixes, 5
+		case p.isWord("class"):
+			values, most = &s.Classes, 2
+		case p.isWord("accountIdentifiers"), p.isWord("accountIdentifier"):
+			values, most = &s.Accounts, 20
+		default:
+			p.unexpected("namePrefix, class or accountIdentifiers")
+			return
+		}
+		selector := p.token.text
+		if len(*values) > 0 {
+			p.fail(where, "%s is given twice", selector)
+			return
+		}
+		p.advance()
+		p.need(":", ":")
+		p.need("[", "[ and a list of texts in quotes")
+		for p.failed == nil {
+			if p.token.kind != tokenString {
+				p.unexpected("a text in quotes")
+				return
+			}
+			if values == &s.Classes && p.token.text != "STANDARD" && p.token.text != "INFREQUENT_ACCESS" {
+				p.fail(p.token.span, "unknown log class %s\x00expected 'STANDARD' or 'INFREQUENT_ACCESS'", p.token.text)
+				return
+			}
+			if len(*values) == most {
+				p.fail(p.token.span, "%s has more than %d values", selector, most)
+				return
+			}
+			*values = append(*values, p.token.text)
+			p.advance()
+			if p.symbol("]") {
+				break
+			}
+			p.need(",", ", or ]")
+		}
+		if p.symbol(")") {
+			return
+		}
+		p.need(",", ", or )")
+	}
+}
+
+// commands are the commands of the language by their names in lower case, and how each is parsed. Filled in by init: the rules refer to it.
+var commands map[string]commandSyntax
+
+type commandSyntax struct {
+	name  string
+	parse func(p *parser) command
+}
+
+func init() {
+	commands = make(map[string]commandSyntax)
+	for name, parse := range map[string]func(*parser) command{
+		"fields":      func(p *parser) command { return p.parseFields(false) },
+		"display":     func(p *parser) command { return p.parseFields(true) },
+		"filter":      func(p *parser) command { return p.parseFilter(false) },
+		"filterIndex": func(p *parser) command { return p.parseFilter(true) },
+		"stats":       (*parser).parseStats,
+		"sort":        (*parser).parseSort,
+		"limit":       (*parser).parseLimit,
+		"parse":       (*parser).parseParse,
+		"dedup":       (*parser).parseDedup,
+		"pattern":     (*parser).parsePattern,
+		"diff":        (*parser).parseDiff,
+		"anomaly":     func(*parser) command { return anomalyCommand{} },
+		"unnest":      (*parser).parseUnnest,
+		"unmask":      (*parser).parseUnmask,
+	} {
+		commands[strings.ToLower(name)] = commandSyntax{name, parse}
+	}
+}
+
+func commandNames() []string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// elsewhere are commands of AWS that are not part of this language, and what to do instead.
+var elsewhere = map[string]string{
+	"head":       "use sort and limit",
+	"tail":       "use sort and limit",
+	"order":      "use sort",
+	"where":      "use filter",
+	"search":     "use filter @message like",
+	"join":       "Coracle doesn't serve it",
+	"lookup":     "Coracle doesn't serve it",
+	"addtotals":  "Coracle doesn't serve it",
+	"logcompare": "use pattern and diff",
+}
+
+func (p *parser) parseCommand() command {
+	if p.token.kind != tokenName || p.token.quoted {
+		p.unexpected("a command (" + strings.Join(commandNames(), ", ") + ")")
+		return nil
+	}
+	start := p.token
+	syntax, ok := commands[strings.ToLower(start.text)]
+	if !ok {
+		hint := "expected " + strings.Join(commandNames(), ", ")
+		if strings.EqualFold(start.text, "source") {
+			hint = "SOURCE must be the first command"
+		} else if instead := elsewhere[strings.ToLower(start.text)]; instead != "" {
+			hint = instead
+		} else if near := nearest(start.text, commandNames()); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		p.fail(start.span, "unknown command %s\x00%s", start.text, hint)
+		return nil
+	}
+	p.advance()
+	c := syntax.parse(p)
+	return placed(c, start.span.to(p.previous))
+}
+
+// placed gives a command its place.
+func placed(c command, where span) command {
+	switch c := c.(type) {
+	case fieldsCommand:
+		c.span = where
+		return c
+	case filterCommand:
+		c.span = where
+		return c
+	case statsCommand:
+		c.span = where
+		return c
+	case sortCommand:
+		c.span = where
+		return c
+	case limitCommand:
+		c.span = where
+		return c
+	case parseCommand:
+		c.span = where
+		return c
+	case dedupCommand:
+		c.span = where
+		return c
+	case patternCommand:
+		c.span = where
+		return c
+	case diffCommand:
+		c.span = where
+		return c
+	case unnestCommand:
+		c.span = where
+		return c
+	case unmaskCommand:
+		c.span = where
+		return c
+	}
+	return anomalyCommand{where}
+}
+
+func (p *parser) parseFields(display bool) command {
+	return fieldsCommand{items: p.parseItems(), display: display}
+}
+
+func (p *parser) parseFilter(index bool) command {
+	return filterCommand{condition: p.parseCondition(), index: index}
+}
+
+func (p *parser) parseStats() command {
+	c := statsCommand{items: p.parseItems()}
+	if p.word("by") {
+		c.by = p.parseItems()
+	}
+	return c
+}
+
+func (p *parser) parseSort() command {
+	var c sortCommand
+	for p.failed == nil {
+		key := sortKey{item: p.parseItem()}
+		if p.word("desc") {
+			key.descending = true
+		} else {
+			p.word("asc")
+		}
+		c.keys = append(c.keys, key)
+		if !p.symbol(",") {
+			break
+		}
+	}
+	return c
+}
+
+func (p *parser) parseLimit() command {
+	count, err := strconv.Atoi(p.token.text)
+	switch {
+	case p.token.kind != tokenNumber:
+		p.unexpected(fmt.Sprintf("a whole number from 1 to %d", MaxLimit))
+	case err != nil || count < 1 || count > MaxLimit:
+		p.fail(p.token.span, "limit %s is out of range\x00expected a whole number from 1 to %d", p.token.text, MaxLimit)
+	}
+	p.advance()
+	return limitCommand{count: count}
+}
+
+func (p *parser) parseParse() command {
+	var c parseCommand
+	if p.token.kind == tokenName {
+		from := p.parseName()
+		c.from = &from
+	}
+	switch {
+	case p.token.kind == tokenString:
+		c.pattern = stringExpression{p.token.span, p.token.text}
+		p.advance()
+	case p.isSlash():
+		c.pattern = p.parseRegex()
+	default:
+		p.unexpected("a text with * in quotes or a /regular expression/")
+	}
+	if p.word("as") {
+		c.as = p.parseNames()
+	}
+	return c
+}
+
+func (p *parser) parseDedup() command   { return dedupCommand{fields: p.parseNames()} }
+func (p *parser) parsePattern() command { return patternCommand{of: p.parseSum()} }
+
+// diffs are the periods that diff compares with; the first is what it takes when none is given.
+var diffs = []string{"previousTime", "previousDay", "previousWeek", "previousMonth"}
+
+func (p *parser) parseDiff() command {
+	if p.token.kind != tokenName {
+		return diffCommand{with: diffs[0]}
+	}
+	for _, with := range diffs {
+		if p.word(with) {
+			return diffCommand{with: with}
+		}
+	}
+	p.unexpected(strings.Join(diffs, ", ") + " or nothing")
+	return nil
+}
+
+func (p *parser) parseUnnest() command {
+	c := unnestCommand{list: p.parseName()}
+	if !p.word("into") {
+		p.unexpected("into and a name")
+	}
+	c.into = p.parseName()
+	return c
+}
+
+func (p *parser) parseUnmask() command { return unmaskCommand{fields: p.parseNames()} }
+
+func (p *parser) parseItems() []item {
+	var items []item
+	for p.failed == nil {
+		items = append(items, p.parseItem())
+		if !p.symbol(",") {
+			break
+		}
+	}
+	return items
+}
+
+func (p *parser) parseItem() item {
+	first := len(p.passed)
+	i := item{of: p.parseCondition()}
+	if p.failed == nil {
+		i.text = p.oneLine(p.passed[first:])
+	}
+	if p.word("as") {
+		as := p.parseName()
+		i.as = &as
+	}
+	return i
+}
+
+// oneLine is the text of some tokens, with what the query has between them (newlines and comments included) joined to one space.
+func (p *parser) oneLine(tokens []span) string {
+	var b strings.Builder
+	for i, t := range tokens {
+		if i > 0 && t.start > tokens[i-1].end {
+			b.WriteByte(' ')
+		}
+		b.WriteString(p.text[t.start:t.end])
+	}
+	return b.String()
+}
+
+func (p *parser) parseNames() []nameExpression {
+	var names []nameExpression
+	for p.failed == nil {
+		names = append(names, p.parseName())
+		if !p.symbol(",") {
+			break
+		}
+	}
+	return names
+}
+
+func (p *parser) parseName() nameExpression {
+	if p.token.kind != tokenName || !p.token.quoted && keywords[strings.ToLower(p.token.text)] {
+		p.unexpected("the name of a field")
+		return nameExpression{}
+	}
+	n := nameExpression{p.token.span, p.token.text}
+	p.advance()
+	return n
+}
+
+func (p *parser) parseCondition() expression {
+	return p.parseLeft([]string{"or"}, p.parseConjunction)
+}
+
+func (p *parser) parseConjunction() expression {
+	return p.parseLeft([]string{"and"}, p.parseNegation)
+}
+
+func (p *parser) parseSum() expression { return p.parseLeft([]string{"+", "-"}, p.parseProduct) }
+
+func (p *parser) parseProduct() expression {
+	return p.parseLeft([]string{"*", "/", "%"}, p.parseSign)
+}
+
+// parseLeft reads operands joined by operators of one precedence, to the left.
+func (p *parser) parseLeft(operators []string, operand func() expression) expression {
+	left := operand()
+	for p.failed == nil {
+		at := slices.IndexFunc(operators, func(o string) bool {
+			return p.token.kind == tokenSymbol && p.token.text == o || p.isWord(o)
+		})
+		if at < 0 {
+			break
+		}
+		p.advance()
+		right := operand()
+		if p.failed != nil {
+			break
+		}
+		left = binaryExpression{left.place().to(right.place()), operators[at], left, right}
+	}
+	return left
+}
+
+// nest guards against conditions so deep that the stack would suffer.
+func (p *parser) nest() func() {
+	p.depth++
+	if p.depth > maxDepth {
+		p.fail(p.token.span, "the condition is nested more than %d deep", maxDepth)
+	}
+	return func() { p.depth-- }
+}
+
+func (p *parser) parseNegation() expression {
+	defer p.nest()()
+	start := p.token.span
+	if !p.word("not") {
+		return p.parseComparison()
+	}
+	of := p.parseNegation()
+	return unaryExpression{start.to(p.previous), "not", of}
+}
+
+func (p *parser) parseComparison() expression {
+	left := p.parseSum()
+	if p.failed != nil {
+		return left
+	}
+	whole := func() span { return left.place().to(p.previous) }
+	if p.token.kind == tokenSymbol {
+		switch operator := p.token.text; operator {
+		case "=", "==", "!=", "<", "<=", ">", ">=":
+			p.advance()
+			if operator == "==" {
+				operator = "="
+			}
+			right := p.parseSum()
+			return binaryExpression{whole(), operator, left, right}
+		case "=~":
+			p.advance()
+			match := p.parseMatch()
+			return likeExpression{span: whole(), of: left, match: match, tilde: true}
+		}
+		return left
+	}
+	not := p.word("not")
+	switch {
+	case p.word("like"):
+		match := p.parseMatch()
+		return likeExpression{span: whole(), of: left, match: match, not: not}
+	case p.isWord("in"):
+		p.advance()
+		p.need("[", "[ and a list of values")
+		var list []expression
+		for p.failed == nil {
+			list = append(list, p.parseSum())
+			if p.symbol("]") {
+				break
+			}
+			p.need(",", ", or ]")
+		}
+		return inExpression{whole(), left, list, not}
+	case not:
+		p.unexpected("like or in")
+	}
+	return left
+}
+
+func (p *parser) parseMatch() expression {
+	t := p.token
+	switch {
+	case p.isSlash():
+		return p.parseRegex()
+	case t.kind == tokenString:
+		p.advance()
+		return stringExpression{t.span, t.text}
+	}
+	p.unexpected("a text in quotes or a /regular expression/")
+	return stringExpression{}
+}
+
+func (p *parser) parseSign() expression {
+	defer p.nest()()
+	start := p.token.span
+	if !p.symbol("-") {
+		return p.parsePower()
+	}
+	of := p.parseSign()
+	return unaryExpression{start.to(p.previous), "-", of}
+}
+
+func (p *parser) parsePower() expression {
+	left := p.parseOperand()
+	if p.failed != nil || !p.symbol("^") {
+		return left
+	}
+	right := p.parseSign()
+	return binaryExpression{left.place().to(p.previous), "^", left, right}
+}
+
+func (p *parser) isSlash() bool { return p.token.kind == tokenSymbol && p.token.text == "/" }
+
+// parseRegex reads again, as a regular expression, what begins with the current slash.
+func (p *parser) parseRegex() expression {
+	t, err := p.lexer.regex(p.token.span.start)
+	if err != nil {
+		p.failed = err.(*SyntaxError)
+		p.fail(span{}, "")
+		return regexExpression{}
+	}
+	p.token = t
+	p.advance()
+	return regexExpression{t.span, t.text}
+}
+
+func (p *parser) parseOperand() expression {
+	const expected = "a field, a value or a function"
+	t := p.token
+	switch {
+	case t.kind == tokenNumber:
+		p.advance()
+		return numberExpression{t.span, t.text}
+	case t.kind == tokenPeriod:
+		p.advance()
+		return periodExpression{t.span, t.text}
+	case t.kind == tokenString:
+		p.advance()
+		return stringExpression{t.span, t.text}
+	case p.isWord("true"), p.isWord("false"):
+		p.advance()
+		return boolExpression{t.span, strings.EqualFold(t.text, "true")}
+	case t.kind == tokenName && (t.quoted || !keywords[strings.ToLower(t.text)]):
+		p.advance()
+		if !t.quoted && p.token.kind == tokenSymbol && p.token.text == "(" {
+			return p.parseCall(t)
+		}
+		return nameExpression{t.span, t.text}
+	case p.symbol("("):
+		of := p.parseCondition()
+		p.need(")", "an operator or )")
+		return of
+	}
+	p.unexpected(expected)
+	return nameExpression{}
+}
+
+func (p *parser) parseCall(name token) expression {
+	defer p.nest()()
+	p.advance()
+	c := callExpression{function: name.text, name: name.span}
+	switch {
+	case p.symbol(")"):
+	case p.symbol("*"):
+		c.star = true
+		p.need(")", ")")
+	default:
+		for p.failed == nil {
+			c.args = append(c.args, p.parseCondition())
+			if p.symbol(")") {
+				break
+			}
+			p.need(",", "an operator, a comma or )")
+		}
+	}
+	c.span = name.span.to(p.previous)
+	return c
+}
+
+// nearest is the word of a list that someone who wrote another most likely meant; empty if there is none.
+func nearest(written string, words []string) string {
+	best, least := "", 3
+	for _, w := range words {
+		if d := distance(strings.ToLower(written), strings.ToLower(w)); d < least && d < len(w) {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be inserted, deleted or replaced to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

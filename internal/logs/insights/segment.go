@@ -1,0 +1,158 @@
+package insights
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
+)
+
+// segment is a stretch of a query: steps that look at one row at a time, in any order, and then one thing that looks at all rows (a sink). The first
+// segment's rows are log events, and it runs in all workers at once; the rows of each later one are what the one before has put out.
+//
+// Sorting by itself is no step: a sink keeps the order that its rows were sorted by. So a filter after sort is a step before the sink.
+type segment struct {
+	previous *segment
+	env      value.Env
+	fixed    bool // the rows are what stats or pattern made: they have the fields given at first, and no others
+
+	fields    []string       // what the rows are asked for, by index
+	fieldAt   map[string]int // index in fields
+	variables []variable
+	scratch   int // how many values calls need for their arguments
+
+	names map[string]code // aliases and other names that the query defines, as they are at the end of the segment so far
+	texts map[string]int  // fixed: the fields that are unnamed expressions, by the text of the expression
+
+	steps []step
+	order []orderKey
+	limit int    // rows at most; 0: not limited yet
+	dedup []code // nil: none
+	sink  sink   // nil: order, limit, dedup
+	puts  []code // what the next segment, or the result, gets of each row
+}
+
+// orderKey is a key of sort.
+type orderKey struct {
+	of         code
+	time       bool // it is the event's @timestamp
+	descending bool
+}
+
+// step is a filter or an unnest.
+type step struct {
+	filter test
+	// unnest: the rest of the segment runs once for each element of list, which is variable into
+	list eval
+	into int
+}
+
+func newSegment(previous *segment, env value.Env) *segment {
+	return &segment{previous: previous, env: env, fieldAt: make(map[string]int), names: make(map[string]code)}
+}
+
+// field is the index of a field of the segment's rows; false if they have no such field.
+func (s *segment) field(name string) (int, bool) {
+	if i, ok := s.fieldAt[name]; ok {
+		return i, true
+	}
+	if s.fixed {
+		return 0, false
+	}
+	i := len(s.fields)
+	if s.previous != nil {
+		c, ok := s.previous.lookup(name)
+		if !ok {
+			return 0, false
+		}
+		i = s.previous.put(c)
+	}
+	for len(s.fields) <= i {
+		s.fields = append(s.fields, "")
+	}
+	s.fields[i] = name
+	s.fieldAt[name] = i
+	return i, true
+}
+
+// put adds to what the segment puts out; it says at which index.
+func (s *segment) put(c code) int {
+	if c.field >= 0 || c.variable >= 0 {
+		if i := slices.IndexFunc(s.puts, func(p code) bool { return p.field == c.field && p.variable == c.variable }); i >= 0 {
+			return i
+		}
+	}
+	s.puts = append(s.puts, c)
+	return len(s.puts) - 1
+}
+
+// lookup finds what a name means at the end of the segment so far: an alias, something inside one, or a field.
+func (s *segment) lookup(name string) (code, bool) {
+	if c, ok := s.names[name]; ok {
+		return c, true
+	}
+	if s.fixed {
+		if i, ok := s.fieldAt[name]; ok {
+			return fieldCode(i), true
+		}
+	}
+	for end := strings.LastIndexByte(name, '.'); end > 0; end = strings.LastIndexByte(name[:end], '.') {
+		outer, ok := s.names[name[:end]]
+		if !ok && s.fixed {
+			var i int
+			if i, ok = s.fieldAt[name[:end]]; ok {
+				outer = fieldCode(i)
+			}
+		}
+		if ok {
+			path := value.ParsePath(name[end+1:])
+			return reading(func(f *frame) value.Value { return outer.eval(f).Get(path) }, outer), true
+		}
+	}
+	i, ok := s.field(name)
+	if !ok {
+		return code{}, false
+	}
+	return fieldCode(i), true
+}
+
+// define makes a name stand for an expression that is computed once a row, when first needed.
+func (s *segment) define(name string, c code) {
+	if c.field < 0 && c.variable < 0 && !c.isConstant {
+		i, of := len(s.variables), c.eval
+		s.variables = append(s.variables, func(f *frame) { f.set(i, of(f)) })
+		c = variableCode(i, c)
+	}
+	s.names[name] = c
+}
+
+// run takes a row through the steps from the given one on, and gives it to the sink if it passes.
+func (s *segment) run(f *frame, from int, to func(f *frame) error) error {
+	for i := from; i < len(s.steps); i++ {
+		step := &s.steps[i]
+		if step.filter != nil {
+			if !step.filter(f) {
+				return nil
+			}
+			continue
+		}
+		list := step.list(f)
+		if list.IsNull() {
+			return nil
+		}
+		if list.Kind() != value.ListKind {
+			f.forget(step.into)
+			f.set(step.into, list)
+			continue
+		}
+		var err error
+		list.Elements(func(_ string, element value.Value) bool {
+			f.forget(step.into)
+			f.set(step.into, element)
+			err = s.run(f, i+1, to)
+			return err == nil
+		})
+		return err
+	}
+	return to(f)
+}

@@ -1,0 +1,381 @@
+package insights
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The syntax tree. Every node prints itself (String) so that parsing what it prints gives an equal node; spans are of the
+// query's text and don't count.
+
+// command is one command of a query.
+type command interface {
+	String() string
+	place() span
+}
+
+type (
+	fieldsCommand struct {
+		span
+		items   []item
+		display bool
+	}
+	filterCommand struct {
+		span
+		condition expression
+		index     bool
+	}
+	statsCommand struct {
+		span
+		items, by []item
+	}
+	sortCommand struct {
+		span
+		keys []sortKey
+	}
+	limitCommand struct {
+		span
+		count int
+	}
+	parseCommand struct {
+		span
+		from    *nameExpression // nil: @message
+		pattern expression      // stringExpression or regexExpression
+		as      []nameExpression
+	}
+	dedupCommand struct {
+		span
+		fields []nameExpression
+	}
+	patternCommand struct {
+		span
+		of expression
+	}
+	diffCommand struct {
+		span
+		with string // one of diffs
+	}
+	anomalyCommand struct{ span }
+	unnestCommand  struct {
+		span
+		list, into nameExpression
+	}
+	unmaskCommand struct {
+		span
+		fields []nameExpression
+	}
+)
+
+func (s span) place() span { return s }
+
+// item is an expression of fields, display, stats or by, and how its column is called.
+type item struct {
+	of   expression
+	as   *nameExpression // nil: called by its text
+	text string          // as the query has it, white space and comments joined to one space
+}
+
+// name is how the item's column is called.
+func (i item) name() string {
+	if i.as != nil {
+		return i.as.text
+	}
+	if n, ok := i.of.(nameExpression); ok {
+		return n.text
+	}
+	return i.text
+}
+
+type sortKey struct {
+	item
+	descending bool
+}
+
+// expression is a node of an expression.
+type expression interface {
+	String() string
+	place() span
+}
+
+type (
+	nameExpression struct {
+		span
+		text string
+	}
+	numberExpression struct {
+		span
+		text string
+	}
+	periodExpression struct {
+		span
+		text string
+	}
+	stringExpression struct {
+		span
+		text string
+	}
+	regexExpression struct {
+		span
+		pattern string
+	}
+	boolExpression struct {
+		span
+		value bool
+	}
+	callExpression struct {
+		span
+		function string // as written
+		name     span   // of the function's name
+		args     []expression
+		star     bool // count(*)
+	}
+	unaryExpression struct {
+		span
+		operator string // "not", "-"
+		of       expression
+	}
+	binaryExpression struct {
+		span
+		operator    string // or and = != < <= > >= + - * / % ^; == is kept as =
+		left, right expression
+	}
+	likeExpression struct {
+		span
+		of, match expression
+		not       bool
+		tilde     bool // =~
+	}
+	inExpression struct {
+		span
+		of   expression
+		list []expression
+		not  bool
+	}
+)
+
+var plainName = regexp.MustCompile(`^[\pL_@][\pL_@0-9]*(\.[\pL_@0-9]+)*$`)
+
+func (n nameExpression) String() string {
+	if keywords[strings.ToLower(n.text)] || !plainName.MatchString(n.text) {
+		return "`" + n.text + "`"
+	}
+	return n.text
+}
+
+func (n numberExpression) String() string { return n.text }
+func (p periodExpression) String() string { return p.text }
+func (r regexExpression) String() string  { return "/" + r.pattern + "/" }
+func (b boolExpression) String() string   { return strconv.FormatBool(b.value) }
+
+func (s stringExpression) String() string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s.text) {
+		switch c := s.text[i]; c {
+		case '\\', '"':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case '\n':
+			b.WriteString(`\n`)
+		case '\r':
+			b.WriteString(`\r`)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func (c callExpression) String() string   { return within(c, 0) }
+func (u unaryExpression) String() string  { return within(u, 0) }
+func (b binaryExpression) String() string { return within(b, 0) }
+func (l likeExpression) String() string   { return within(l, 0) }
+func (i inExpression) String() string     { return within(i, 0) }
+
+// How tightly the parts of an expression hold, in the order of the grammar's rules.
+const (
+	conditionLevel = iota
+	conjunctionLevel
+	negationLevel
+	comparisonLevel
+	sumLevel
+	productLevel
+	signLevel
+	powerLevel
+	operandLevel
+)
+
+func level(operator string) int {
+	switch operator {
+	case "or":
+		return conditionLevel
+	case "and":
+		return conjunctionLevel
+	case "+", "-":
+		return sumLevel
+	case "*", "/", "%":
+		return productLevel
+	case "^":
+		return powerLevel
+	}
+	return comparisonLevel
+}
+
+// within prints an expression for a place where the grammar has the rule of the level least, in parentheses only where they are needed.
+func within(e expression, least int) string {
+	text, own := "", operandLevel
+	switch e := e.(type) {
+	case callExpression:
+		if e.star {
+			return e.function + "(*)"
+		}
+		return e.function + "(" + join(e.args) + ")"
+	case unaryExpression:
+		own, text = signLevel, "-"
+		if e.operator == "not" {
+			own, text = negationLevel, "not "
+		}
+		text += within(e.of, own)
+	case binaryExpression:
+		own = level(e.operator)
+		left, right := own, own+1
+		switch own {
+		case comparisonLevel:
+			left = sumLevel
+		case powerLevel:
+			left, right = operandLevel, signLevel
+		}
+		text = within(e.left, left) + " " + e.operator + " " + within(e.right, right)
+	case likeExpression:
+		own = comparisonLevel
+		operator := " like "
+		switch {
+		case e.tilde:
+			operator = " =~ "
+		case e.not:
+			operator = " not like "
+		}
+		text = within(e.of, sumLevel) + operator + within(e.match, sumLevel)
+	case inExpression:
+		own = comparisonLevel
+		operator := " in ["
+		if e.not {
+			operator = " not in ["
+		}
+		var list []string
+		for _, v := range e.list {
+			list = append(list, within(v, sumLevel))
+		}
+		text = within(e.of, sumLevel) + operator + strings.Join(list, ", ") + "]"
+	default:
+		return e.String()
+	}
+	if own < least {
+		return "(" + text + ")"
+	}
+	return text
+}
+
+func join[T interface{ String() string }](of []T) string {
+	var texts []string
+	for _, e := range of {
+		texts = append(texts, e.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// String prints an unnamed item as the query has it: its text is its column's name.
+func (i item) String() string {
+	if i.as != nil {
+		return i.of.String() + " as " + i.as.String()
+	}
+	if n, ok := i.of.(nameExpression); ok {
+		return n.String()
+	}
+	return i.text
+}
+
+func (k sortKey) String() string {
+	if k.descending {
+		return k.item.String() + " desc"
+	}
+	return k.item.String() + " asc"
+}
+
+func (c fieldsCommand) String() string {
+	if c.display {
+		return "display " + join(c.items)
+	}
+	return "fields " + join(c.items)
+}
+
+func (c filterCommand) String() string {
+	if c.index {
+		return "filterIndex " + c.condition.String()
+	}
+	return "filter " + c.condition.String()
+}
+
+func (c statsCommand) String() string {
+	if len(c.by) == 0 {
+		return "stats " + join(c.items)
+	}
+	return "stats " + join(c.items) + " by " + join(c.by)
+}
+
+func (c sortCommand) String() string  { return "sort " + join(c.keys) }
+func (c limitCommand) String() string { return "limit " + strconv.Itoa(c.count) }
+
+func (c parseCommand) String() string {
+	text := "parse "
+	if c.from != nil {
+		text += c.from.String() + " "
+	}
+	text += c.pattern.String()
+	if len(c.as) > 0 {
+		text += " as " + join(c.as)
+	}
+	return text
+}
+
+func (c dedupCommand) String() string   { return "dedup " + join(c.fields) }
+func (c patternCommand) String() string { return "pattern " + within(c.of, sumLevel) }
+func (c diffCommand) String() string    { return "diff " + c.with }
+func (c anomalyCommand) String() string { return "anomaly" }
+func (c unnestCommand) String() string {
+	return "unnest " + c.list.String() + " into " + c.into.String()
+}
+func (c unmaskCommand) String() string { return "unmask " + join(c.fields) }
+
+// String writes the query so that Parse gives the same one again, one command a line.
+func (q *Query) String() string {
+	var parts []string
+	if s := q.source; s != nil {
+		for _, name := range s.Names {
+			parts = append(parts, "SOURCE "+stringExpression{text: name}.String())
+		}
+		if s.All {
+			var selectors []string
+			for _, selector := range []struct {
+				name   string
+				values []string
+			}{{"namePrefix", s.Prefixes}, {"class", s.Classes}, {"accountIdentifiers", s.Accounts}} {
+				if len(selector.values) == 0 {
+					continue
+				}
+				var texts []stringExpression
+				for _, v := range selector.values {
+					texts = append(texts, stringExpression{text: v})
+				}
+				selectors = append(selectors, selector.name+": ["+join(texts)+"]")
+			}
+			parts = append(parts, "SOURCE logGroups("+strings.Join(selectors, ", ")+")")
+		}
+	}
+	for _, c := range q.commands {
+		parts = append(parts, c.String())
+	}
+	return strings.Join(parts, "\n| ")
+}
