@@ -16,6 +16,14 @@
 //  6. The [Authorizer] is asked about the targets that the service names in Targets, or about the action on "*".
 //  7. The method runs. Its output, or its error, is encoded for the protocol.
 //
+// An operation that answers with a stream of events has a method with the events as one more result:
+//
+//	func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (
+//		*cloudwatchlogs.StartLiveTailOutput, iter.Seq2[types.StartLiveTailResponseStream, error], error)
+//
+// Its own error is an ordinary answer. Otherwise wire ranges over the iterator, exactly once, and sends each event as it comes; an error among them is the
+// last that the client hears. ctx is done when the client has gone: an iterator that waits, waits for that as well.
+//
 // # Schemas
 //
 // What a member is called on the wire comes from Smithy schemas. For its JSON services (eks, cloudwatchlogs, ssm, kms, ecr, sqs)

@@ -42,6 +42,9 @@ type Mux struct {
 	options    Options
 	registered map[*Service]map[string]*served // by operation
 
+	streams    context.Context // done when event streams must end
+	endStreams context.CancelFunc
+
 	mu         sync.RWMutex
 	operations map[*Service]map[string]*operation
 	routers    map[*Service]*routes
@@ -64,8 +67,9 @@ type (
 
 // served is one method of a registered service.
 type served struct {
-	method       reflect.Value // func(ctx, *Input) (*Output, error)
+	method       reflect.Value // func(ctx, *Input) (*Output, error), or with events (*Output, iter.Seq2[Event, error], error)
 	in, out      reflect.Type  // structures
+	events       reflect.Type  // the union of the operation's events, nil for other operations
 	targets      TargetsOf
 	unsigned     bool
 	unrestricted bool
@@ -88,8 +92,11 @@ func NewMux(options Options) *Mux {
 		options.MaxBody = DefaultMaxBody
 	}
 	options.Region = cmp.Or(options.Region, "us-east-1")
+	streams, endStreams := context.WithCancel(context.Background())
 	return &Mux{
 		options:    options,
+		streams:    streams,
+		endStreams: endStreams,
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
 		routers:    map[*Service]*routes{},
@@ -144,12 +151,15 @@ func (m *Mux) handle(service *Service, name string, method reflect.Value) *serve
 	switch {
 	case !ok:
 		panic(fmt.Sprintf("wire: %s is not an operation of %s", name, service.Name))
-	case schema.IsInputEventStream() || schema.IsOutputEventStream():
-		panic(fmt.Sprintf("wire: %s of %s is an event stream, which wire does not serve", name, service.Name))
+	case schema.IsInputEventStream():
+		panic(fmt.Sprintf("wire: %s of %s reads an event stream, which wire does not serve", name, service.Name))
 	case m.registered[service][name] != nil:
 		panic(fmt.Sprintf("wire: %s of %s is served twice", name, service.Name))
 	}
 	s := &served{method: method, dryRun: -1}
+	if schema.IsOutputEventStream() {
+		s.checkStream(service, name, schema)
+	}
 	s.checkTypes(service, name)
 	if f, ok := s.in.FieldByName("DryRun"); ok && service.Protocol == EC2Query {
 		s.dryRun = f.Index[0]
@@ -164,7 +174,11 @@ func (m *Mux) handle(service *Service, name string, method reflect.Value) *serve
 // checkTypes panics unless the method is func(context.Context, *pkg.OpInput) (*pkg.OpOutput, error) of the service's SDK package.
 func (s *served) checkTypes(service *Service, name string) {
 	t := s.method.Type()
-	ok := t.NumIn() == 2 && t.NumOut() == 2 && t.In(0) == reflect.TypeFor[context.Context]() && t.Out(1) == reflect.TypeFor[error]() &&
+	results := 2
+	if s.events != nil {
+		results = 3 // see checkStream
+	}
+	ok := t.NumIn() == 2 && t.NumOut() == results && t.In(0) == reflect.TypeFor[context.Context]() && t.Out(results-1) == reflect.TypeFor[error]() &&
 		isSDKType(t.In(1), service, name+"Input") && isSDKType(t.Out(0), service, name+"Output")
 	if !ok {
 		panic(fmt.Sprintf("wire: method %s is %v; it must be func(context.Context, *%s.%sInput) (*%s.%sOutput, error)",
@@ -189,7 +203,11 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	var service *Service
 	status, err := http.StatusOK, m.read(buffer, r)
 	if err == nil {
-		service, err = m.answer(c, buffer, r, header, &status)
+		var events *stream
+		if service, events, err = m.answer(c, buffer, r, header, &status); events != nil {
+			m.send(events, w, r, c)
+			return
+		}
 	}
 	if err != nil {
 		if service == nil {
@@ -217,9 +235,9 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// answer does what a request asks for and leaves the response in the buffer. The service is known even when there is an error, unless the request
-// names none. A panic is an internal failure of this request, not the end of the daemon.
-func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service, err error) {
+// answer does what a request asks for and leaves the response in the buffer, or returns a stream that is still to be sent. The service is known even when
+// there is an error, unless the request names none. A panic is an internal failure of this request, not the end of the daemon.
+func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service, events *stream, err error) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -229,26 +247,30 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 	}()
 	service, op, err := m.authenticate(c, r)
 	if err != nil {
-		return service, err
+		return service, nil, err
 	}
 	in, err := op.decode(r)
 	if err != nil {
-		return service, err
+		return service, nil, err
 	}
 	if err := service.validate(op.input, in); err != nil {
-		return service, err
+		return service, nil, err
 	}
 	c.fill(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if err := m.authorize(ctx, c, op); err != nil {
-		return service, err
+		return service, nil, err
 	}
-	out, err := op.run(ctx, in)
+	if op.served.events != nil {
+		events, err = m.begin(ctx, op, in)
+		return service, events, err
+	}
+	out, _, err := op.run(ctx, in)
 	if err != nil {
-		return service, err
+		return service, nil, err
 	}
 	b.out, *status = service.protocol().encode(b.out[:0], op, r, out.Elem(), header)
-	return service, nil
+	return service, nil, nil
 }
 
 // authenticate finds the operation that a request is for, and who asks.
@@ -350,23 +372,27 @@ func (op *operation) isDryRun(in reflect.Value) bool {
 	return ok && dry.Bool()
 }
 
-// run calls the method.
-func (op *operation) run(ctx context.Context, in reflect.Value) (out reflect.Value, err error) {
+// run calls the method. Only operations with events have an iterator of them.
+func (op *operation) run(ctx context.Context, in reflect.Value) (out, events reflect.Value, err error) {
 	dry := op.isDryRun(in)
 	if dry && !op.served.honours {
-		return out, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
+		return out, events, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
 	}
 	results := op.served.method.Call([]reflect.Value{reflect.ValueOf(ctx), in})
-	if e := results[1]; !e.IsNil() {
-		return out, e.Interface().(error)
+	if e := results[len(results)-1]; !e.IsNil() {
+		return out, events, e.Interface().(error)
 	}
 	switch {
 	case dry:
-		return out, fmt.Errorf("%s did not look at DryRun", op.name)
+		return out, events, fmt.Errorf("%s did not look at DryRun", op.name)
 	case results[0].IsNil():
-		return out, fmt.Errorf("%s returned neither an output nor an error", op.name)
+		return out, events, fmt.Errorf("%s returned neither an output nor an error", op.name)
+	case len(results) < 3:
+		return results[0], events, nil
+	case results[1].IsNil():
+		return out, events, fmt.Errorf("%s returned neither events nor an error", op.name)
 	}
-	return results[0], nil
+	return results[0], results[1], nil
 }
 
 func isUnsigned(err error) bool {

@@ -27,7 +27,8 @@ type operation struct {
 
 	once          sync.Once
 	input, output *plan
-	bodyMembers   bool // restJson1: the input has members in the body
+	events        *eventPlan // of an operation that answers with events and is served
+	bodyMembers   bool       // restJson1: the input has members in the body
 }
 
 func newOperation(service *Service, name string, schema *smithy.OperationSchema, s *served) *operation {
@@ -45,6 +46,9 @@ func (op *operation) prepare() {
 func (op *operation) plan(in, out reflect.Type) {
 	p := plannerOf(op.service)
 	op.input, op.output = p.of(in, op.schema.Input), p.of(out, op.schema.Output)
+	if op.served.events != nil {
+		op.events = p.stream(op.served.events, streamSchema(op.schema))
+	}
 	for _, f := range op.input.fields {
 		if f.bind == inBody {
 			op.bodyMembers = true
@@ -107,7 +111,7 @@ type Operation struct {
 	Served       bool
 	Unsigned     bool // served without a signature
 	Unrestricted bool // served without a permission
-	EventStream  bool // never served: wire has no event streams
+	EventStream  bool // its answer is a stream of events
 
 	in, out reflect.Type
 }
@@ -119,7 +123,7 @@ func (m *Mux) Operations() []Operation {
 		known := model.Load(service.Name)
 		for _, name := range known.Operations() {
 			schema, _ := known.Operation(name)
-			o := Operation{Service: service, Name: name, EventStream: schema.IsInputEventStream() || schema.IsOutputEventStream()}
+			o := Operation{Service: service, Name: name, EventStream: schema.IsOutputEventStream()}
 			if s := m.registered[service][name]; s != nil {
 				o.Served, o.Unsigned, o.Unrestricted = true, s.unsigned, s.unrestricted
 				o.in, o.out = s.in, s.out

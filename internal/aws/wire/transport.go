@@ -2,13 +2,14 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 )
 
 // Transport returns a RoundTripper that answers from m without a network: what controllers give to their SDK clients, so that their calls are
-// signed, verified and authorised like everybody's.
+// signed, verified and authorised like everybody's. The body of an answer that is flushed, an event stream, is read while it is written.
 func (m *Mux) Transport() http.RoundTripper { return inProcess{m} }
 
 type inProcess struct{ handler http.Handler }
@@ -18,49 +19,97 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// A handler owns the request that it is given; a RoundTripper must not change the one that it got.
-	in := r.Clone(r.Context())
+	ctx, cancel := context.WithCancel(r.Context())
+	in := r.Clone(ctx)
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
-	defer in.Body.Close()
 	if in.Host == "" {
 		in.Host = in.URL.Host
 	}
 	in.RequestURI = in.URL.RequestURI()
-	w := &recorded{header: http.Header{}}
-	t.handler.ServeHTTP(w, in)
-	if w.status == 0 {
-		w.status = http.StatusOK
+	w := &recorded{header: http.Header{}, flushed: make(chan struct{})}
+	done := make(chan struct{})
+	var panicked any
+	go func() {
+		defer close(done)
+		defer cancel()
+		defer in.Body.Close()
+		defer w.end()
+		defer func() { panicked = recover() }()
+		t.handler.ServeHTTP(w, in)
+	}()
+	response := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r}
+	select {
+	case <-done:
+		if panicked != nil {
+			panic(panicked)
+		}
+		w.WriteHeader(http.StatusOK)
+		response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())
+	case <-w.flushed:
+		response.Body, response.ContentLength = &streamed{w.reader, cancel, done}, -1
+		context.AfterFunc(ctx, func() { w.writer.CloseWithError(context.Cause(ctx)) })
 	}
-	return &http.Response{
-		Status:        fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)),
-		StatusCode:    w.status,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Header:        w.header,
-		Body:          io.NopCloser(bytes.NewReader(w.body.Bytes())),
-		ContentLength: int64(w.body.Len()),
-		Request:       r,
-	}, nil
+	response.Status, response.StatusCode, response.Header = fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), w.status, w.sent
+	return response, nil
 }
 
-// recorded is the http.ResponseWriter of an in-process request.
+// recorded is the http.ResponseWriter of an in-process request. Until it is flushed it keeps the body.
 type recorded struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+	header, sent http.Header
+	status       int
+	body         bytes.Buffer
+
+	flushed chan struct{}
+	reader  *io.PipeReader
+	writer  *io.PipeWriter
 }
 
 func (w *recorded) Header() http.Header { return w.header }
 
 func (w *recorded) WriteHeader(status int) {
 	if w.status == 0 {
-		w.status = status
+		w.status, w.sent = status, w.header.Clone()
 	}
 }
 
 func (w *recorded) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.writer != nil {
+		return w.writer.Write(p)
+	}
 	return w.body.Write(p)
+}
+
+// Flush lets the client have what was written; from here on a Write ends when the client has read it.
+func (w *recorded) Flush() {
+	if w.writer != nil {
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	w.reader, w.writer = io.Pipe()
+	close(w.flushed)
+	w.writer.Write(w.body.Bytes()) //nolint:errcheck // a client that has gone away is told to the next Write
+}
+
+// end ends the body of an answer that was flushed.
+func (w *recorded) end() {
+	if w.writer != nil {
+		w.writer.Close()
+	}
+}
+
+// streamed is the body of an answer that the handler is still writing. Closing it ends the handler.
+type streamed struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+	done   <-chan struct{}
+}
+
+func (s *streamed) Close() error {
+	s.cancel()
+	err := s.PipeReader.Close()
+	<-s.done
+	return err
 }
