@@ -7,13 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
-)
 
-// maxLog is the size in bytes at which a log file is put aside as <name>.1, over the one that
-// was put aside before.
-const maxLog = 32 << 20
+	"github.com/coracle-eks/coracle/internal/cluster/logging"
+)
 
 // logOf is the authenticator log of a cluster, in aws-iam-authenticator's own format: the one
 // that its library writes.
@@ -21,7 +20,7 @@ func (a *Authenticator) logOf(clusterID string) *logrus.Logger {
 	return a.state(clusterID).log.logger
 }
 
-// logFile is an append-only file that is opened at the first line.
+// logFile is an append-only file that is opened at the first line, and put aside when it is full.
 type logFile struct {
 	path   string
 	logger *logrus.Logger
@@ -58,8 +57,8 @@ func (f *logFile) Write(line []byte) (int, error) {
 }
 
 func (f *logFile) write(line []byte) error {
-	if f.file != nil && f.size+int64(len(line)) > maxLog {
-		if err := os.Rename(f.path, f.path+".1"); err != nil {
+	if f.file != nil && f.size+int64(len(line)) > logging.AuthenticatorMaxSize {
+		if err := os.Rename(f.path, logging.Aside(f.path, time.Now())); err != nil {
 			return fmt.Errorf("put the full log aside: %w", err)
 		}
 		f.close()

@@ -1,0 +1,273 @@
+// Package logging ships the logs of control planes into CloudWatch Logs, as EKS does: into the log
+// group /aws/eks/<cluster>/cluster, a stream for each component, the types that the cluster's owner
+// has switched on.
+// https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
+//
+// The components append to files in <data directory>/clusters/<ID>/log, whether anybody reads them or
+// not: to switch logging on or off restarts nothing. The [Controller] reads what the files have gained,
+// makes an event of every line, and appends the events to the store of log events together with the
+// places in the files up to which it has come. Because both are in one atomic write, a line is an event
+// exactly once, at whichever instruction the daemon is killed.
+//
+// It reads Clusters, LogGroups, LogStreams and LoggingUpdates. It makes groups and streams as everybody
+// does, by calling CloudWatch Logs, under the service-linked role of EKS; it alone ends LoggingUpdates,
+// and keeps its places as marks of the store of log events (place.go).
+//
+// One look at a cluster, which a change of its row or of one of its files leads to (watch.go):
+//
+//  1. switchTypes: types that were switched on begin where their files end now.
+//  2. ship.go: every file of a type that is on is read to its end.
+//  3. switchTypes: types that were switched off have been shipped up to here, and no further.
+//  4. tidy.go: the disk gets back what nobody reads any more.
+//  5. The updates that asked for it are ended.
+package logging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"k8s.io/utils/clock"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Options are what a Controller needs. All but those marked optional must be set.
+type Options struct {
+	Store  *store.Store
+	Events Events
+	// Dir is where the clusters' files live, a directory each named by the cluster's ID.
+	Dir string
+	// Logs is a client with the permissions of AWSServiceRoleForAmazonEKS in that account.
+	Logs func(account, region string) Logs
+
+	Log   *slog.Logger     // slog.Default() when nil
+	Clock clock.WithTicker // the real one when nil
+	// Gather is how long lines are gathered before they are shipped; 150 ms when 0.
+	Gather time.Duration
+}
+
+// Events is the part of the store of log events that is written to. *events.Store has it.
+type Events interface {
+	Append(context.Context, events.Batch) (first uint64, err error)
+	Mark(key string) ([]byte, error)
+	Marks(prefix string) (map[string][]byte, error)
+	SetMarks(map[string][]byte) error
+}
+
+// Controller ships the logs of clusters.
+type Controller struct {
+	o     Options
+	log   *slog.Logger
+	clock clock.WithTicker
+
+	clusters store.Table[record.Cluster]
+	updates  store.Table[record.Update]
+	groups   store.Table[record.LogGroup]
+	streams  store.Table[record.LogStream]
+	watch    *watch
+
+	mu      sync.Mutex
+	planes  map[string]*plane // by cluster ID, of the clusters looked at since the start
+	buffers sync.Pool         // *[]byte of MaxMessage bytes
+}
+
+// plane is what is known of the logs of one cluster.
+type plane struct {
+	mu sync.Mutex // held while the cluster's logs are worked on
+
+	place  *place // nil when it is not known
+	stored bool   // place is
+}
+
+// The instructions at which a test kills the daemon.
+var (
+	crashSwitched = crash.At("logging/switched")
+	crashRead     = crash.At("logging/read")
+	crashAppended = crash.At("logging/appended")
+	crashDeleting = crash.At("logging/deleting-a-file")
+)
+
+// New makes a controller; nothing happens before it is run.
+func New(o Options) (*Controller, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Gather == 0 {
+		o.Gather = 150 * time.Millisecond
+	}
+	w, err := newWatch()
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{
+		o:        o,
+		log:      o.Log,
+		clock:    o.Clock,
+		clusters: record.Clusters(o.Store),
+		updates:  record.Updates(o.Store),
+		groups:   record.LogGroups(o.Store),
+		streams:  record.LogStreams(o.Store),
+		watch:    w,
+		planes:   map[string]*plane{},
+		buffers: sync.Pool{New: func() any {
+			b := make([]byte, MaxMessage)
+			return &b
+		}},
+	}, nil
+}
+
+// Close ends the watching of files.
+func (c *Controller) Close() error { return c.watch.close() }
+
+// Controller is what reconcile.Run runs.
+func (c *Controller) Controller() reconcile.Controller {
+	return reconcile.Controller{
+		Name:      "logging",
+		Reconcile: c.Reconcile,
+		Sources: []reconcile.Source{
+			reconcile.Table(c.clusters, ""),
+			reconcile.Mapped(c.updates, "", func(key string) []string {
+				parts := store.Parts(key)
+				return []string{record.ClusterKey(parts[0], parts[1], parts[2])}
+			}),
+			c.written,
+		},
+		Workers: 4,
+		// Files of types that are off are not watched, only kept small.
+		Resync:     30 * time.Second,
+		MaxBackoff: 5 * time.Second,
+		Clock:      c.o.Clock,
+	}
+}
+
+// Reconcile ships what the logs of the cluster of that key have gained.
+func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := c.clusters.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{Gone: true}, c.sweep(ctx)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	more, err := c.look(ctx, row.Value, false)
+	if err != nil || !more {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{After: time.Nanosecond}, nil
+}
+
+// Drain ships what the components of a cluster, all of which have ended for good, have written until
+// their end. The control-plane controller calls it before it removes the files.
+func (c *Controller) Drain(ctx context.Context, cluster record.Cluster) error {
+	for {
+		more, err := c.look(ctx, cluster, true)
+		if err != nil {
+			return fmt.Errorf("ship the last lines of the control plane's logs: %w", err)
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// look takes the five steps for a cluster, and says whether there is more to read. When the components have
+// ended, no line that lacks its end is going to get it.
+func (c *Controller) look(ctx context.Context, cluster record.Cluster, ended bool) (more bool, err error) {
+	p := c.plane(cluster.ID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	// What is wanted must be at least as new as the updates that are ended for it.
+	updates, err := c.openUpdates(ctx, cluster)
+	if err != nil {
+		return false, err
+	}
+	row, err := c.clusters.Get(ctx, cluster.Key())
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ID != cluster.ID {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	cluster = row.Value
+	if p.place == nil {
+		if p.place, p.stored, err = c.load(cluster); err != nil {
+			return false, err
+		}
+	}
+
+	s := &shipment{c: c, cluster: cluster, plane: p, place: p.place.clone(), ended: ended}
+	// The watch comes first: whatever is written from here on leads to another look.
+	if !cluster.Deleting {
+		if err := c.watch.set(cluster.Key(), c.logDir(cluster.ID), cluster.LoggingTypes); err != nil {
+			return false, err
+		}
+	}
+	more, err = s.run(ctx)
+	if err != nil {
+		p.place = nil // a failed write may have happened
+		return false, err
+	}
+	if more {
+		return true, nil
+	}
+	return false, c.endUpdates(ctx, updates)
+}
+
+func (c *Controller) plane(id string) *plane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.planes[id]
+	if p == nil {
+		p = &plane{}
+		c.planes[id] = p
+	}
+	return p
+}
+
+// openUpdates are the cluster's updates of its logging that are in progress.
+func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([]store.Row[record.Update], error) {
+	if cluster.LastUpdateID == "" {
+		return nil, nil
+	}
+	rows, err := c.updates.List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(r store.Row[record.Update]) bool {
+		u := r.Value
+		return u.ClusterID != cluster.ID || u.Type != ekstypes.UpdateTypeLoggingUpdate || u.Status != ekstypes.UpdateStatusInProgress
+	}), nil
+}
+
+// endUpdates marks updates Successful: from now on it is as they asked.
+func (c *Controller) endUpdates(ctx context.Context, rows []store.Row[record.Update]) error {
+	for _, row := range rows {
+		_, err := c.updates.Modify(ctx, row.Key, func(u *record.Update) error {
+			if u.Status == ekstypes.UpdateStatusInProgress {
+				u.Status = ekstypes.UpdateStatusSuccessful
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("end update %s: %w", row.Value.ID, err)
+		}
+	}
+	return nil
+}
+
+func (c *Controller) logDir(clusterID string) string { return filepath.Join(c.o.Dir, clusterID, "log") }
