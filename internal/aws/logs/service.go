@@ -3,7 +3,7 @@
 // Log groups and streams are rows ([record.LogGroup], [record.LogStream]); their events are in the store of log events
 // (package events), under the IDs of the rows. PutLogEvents checks a batch and appends it; GetLogEvents and FilterLogEvents read
 // events in order, a page at a time. A Logs Insights query is a row as well ([record.LogQuery]): StartQuery writes it, and
-// internal/logs/query runs it.
+// whoever is behind [Queries] runs it.
 //
 // A group that is deleted is a row that is gone. Its streams' rows and its events are removed by the controller
 // internal/logs/lifecycle, which also removes an event that was appended to a group while it was being deleted: a group
@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -30,9 +31,10 @@ import (
 
 // Options are what a Service needs.
 type Options struct {
-	Store  *store.Store
-	Events *events.Store
-	Now    func() time.Time // time.Now unless set
+	Store   *store.Store
+	Events  *events.Store
+	Queries Queries          // who runs queries; nil where nobody asks for results
+	Now     func() time.Time // time.Now unless set
 }
 
 // Service serves the CloudWatch Logs API. It is safe for concurrent use.
@@ -44,7 +46,10 @@ type Service struct {
 	queryRuns   store.Table[record.LogQueryRun]
 	definitions store.Table[record.LogQueryDefinition]
 	events      *events.Store
+	runner      Queries
 	now         func() time.Time
+
+	starting sync.Mutex // held from counting to the creation of what is counted
 }
 
 // New returns the service over the tables of o.Store and the events of o.Events.
@@ -60,6 +65,7 @@ func New(o Options) *Service {
 		queryRuns:   record.LogQueryRuns(o.Store),
 		definitions: record.LogQueryDefinitions(o.Store),
 		events:      o.Events,
+		runner:      o.Queries,
 		now:         o.Now,
 	}
 }

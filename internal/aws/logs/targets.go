@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/logs/insights"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -49,6 +50,23 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		stream(in.LogGroupName, nil, in.LogStreamName)
 	case *cloudwatchlogs.DeleteLogStreamInput:
 		stream(in.LogGroupName, nil, in.LogStreamName)
+	case *cloudwatchlogs.PutLogEventsInput:
+		stream(in.LogGroupName, nil, in.LogStreamName)
+	case *cloudwatchlogs.GetLogEventsInput:
+		stream(in.LogGroupName, in.LogGroupIdentifier, in.LogStreamName)
+	case *cloudwatchlogs.FilterLogEventsInput:
+		group(in.LogGroupName, in.LogGroupIdentifier)
+	case *cloudwatchlogs.GetLogGroupFieldsInput:
+		group(in.LogGroupName, in.LogGroupIdentifier)
+	case *cloudwatchlogs.GetLogRecordInput:
+		_, pointed, ok, e := s.pointedGroup(ctx, aws.ToString(in.LogRecordPointer))
+		if err = e; ok {
+			group(&pointed.Name, nil)
+		}
+	case *cloudwatchlogs.StartQueryInput:
+		return s.queryTargets(ctx, t, in)
+	case *cloudwatchlogs.StartLiveTailInput:
+		return s.groupTargets(ctx, t, in.LogGroupIdentifiers)
 	case *cloudwatchlogs.TagResourceInput:
 		err = s.onTagged(ctx, &t, in.ResourceArn)
 		set.requestTags(in.Tags)
@@ -70,6 +88,46 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		return nil, err
 	}
 	return []wire.Target{t}, nil
+}
+
+// groupTargets are the log groups that a request identifies.
+func (s *Service) groupTargets(ctx context.Context, t wire.Target, identifiers []string) ([]wire.Target, error) {
+	var targets []wire.Target
+	for _, id := range identifiers {
+		one := wire.Target{Action: t.Action, Conditions: map[string][]string{}}
+		if err := s.onGroup(ctx, &one, placeOf(ctx).nameFor(nil, &id), ""); err != nil {
+			return nil, err
+		}
+		targets = append(targets, one)
+	}
+	if len(targets) == 0 {
+		return []wire.Target{t}, nil
+	}
+	return targets, nil
+}
+
+// queryTargets are the log groups that a query reads: those of the request, and those that SOURCE chooses. A query that names none, or that can't be read, is
+// asked about on "*".
+func (s *Service) queryTargets(ctx context.Context, t wire.Target, in *cloudwatchlogs.StartQueryInput) ([]wire.Target, error) {
+	identifiers := slices.Concat(in.LogGroupNames, in.LogGroupIdentifiers)
+	if in.LogGroupName != nil {
+		identifiers = append(identifiers, *in.LogGroupName)
+	}
+	if query, err := insights.Parse(aws.ToString(in.QueryString)); err == nil && query.Source() != nil {
+		for _, id := range query.Source().Names {
+			identifiers = append(identifiers, strings.TrimSuffix(id, ":*"))
+		}
+		if query.Source().All {
+			groups, err := s.sourced(ctx, query.Source())
+			if err != nil {
+				return nil, err
+			}
+			for _, g := range groups {
+				identifiers = append(identifiers, g.Name)
+			}
+		}
+	}
+	return s.groupTargets(ctx, t, identifiers)
 }
 
 // onGroup makes a log group, or a stream of it, the target. Nothing needs to be there: whether it is may only be learnt by those who may ask.

@@ -1,0 +1,376 @@
+package logs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/google/uuid"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/logs/insights"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Queries runs Logs Insights queries that StartQuery has recorded.
+type Queries interface {
+	// Results is how a query stands: while it is Scheduled or Running what it has found so far, then how it ended. rows are as GetQueryResults shows
+	// them: the columns in order, without those that a row lacks, and with @ptr last when rows are events.
+	Results(ctx context.Context, q record.LogQuery) (run record.LogQueryRun, rows [][]types.ResultField, err error)
+}
+
+const (
+	maxConcurrent = 100   // queries of an account that have not ended
+	maxSourced    = 10000 // log groups that SOURCE can choose
+	maxRows       = 10000 // on a page of results
+)
+
+// seconds is a time in seconds since 1970 in milliseconds. As on AWS, one that can't be meant so (it would be in the year 5138 or later) is in milliseconds already.
+func seconds(t int64) int64 {
+	if t < 1e11 {
+		return t * 1000
+	}
+	return t
+}
+
+// malformed is an error of the query string, with its place.
+func malformed(err error) error {
+	var syntax *insights.SyntaxError
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	return &types.MalformedQueryException{Message: new(syntax.Message), QueryCompileError: &types.QueryCompileError{
+		Message:  new(syntax.Message),
+		Location: &types.QueryCompileErrorLocation{StartCharOffset: new(int32(syntax.Start)), EndCharOffset: new(int32(syntax.End))},
+	}}
+}
+
+// StartQuery records a query; the results are those of GetQueryResults.
+func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (*cloudwatchlogs.StartQueryOutput, error) {
+	if in.QueryLanguage != "" && in.QueryLanguage != types.QueryLanguageCwli {
+		return nil, invalidParameter("The query language %s is not implemented by Coracle: write the query in CWLI, the language of Logs Insights", in.QueryLanguage)
+	}
+	start, end := seconds(*in.StartTime), seconds(*in.EndTime)
+	if start > end {
+		return nil, invalidParameter("The startTime %d of the query is later than its endTime %d", *in.StartTime, *in.EndTime)
+	}
+	if end > math.MaxInt64/1000 {
+		return nil, invalidParameter("The endTime %d of the query is too late", *in.EndTime)
+	}
+	query, err := insights.Parse(*in.QueryString)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	if _, err := insights.Compile(query, insights.Options{Start: start, End: end, Now: s.now().UnixMilli(), Limit: int(aws.ToInt32(in.Limit))}); err != nil {
+		return nil, malformed(err)
+	}
+	groups, err := s.queried(ctx, in, query)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.queryable(groups, end); err != nil {
+		return nil, err
+	}
+	at := placeOf(ctx)
+	q := record.LogQuery{
+		Account: at.account, Region: at.region, ID: uuid.NewString(),
+		Text: *in.QueryString, Language: types.QueryLanguageCwli,
+		Start: start / 1000, End: (end + 999) / 1000, Limit: aws.ToInt32(in.Limit),
+		CreatedAt: s.timestamp(), CallerARN: wire.CallerFrom(ctx).ARN,
+	}
+	for _, g := range groups {
+		q.Groups, q.GroupIDs = append(q.Groups, g.Name), append(q.GroupIDs, g.ID)
+	}
+	s.starting.Lock() // so that no two requests take the last place
+	defer s.starting.Unlock()
+	if n, err := s.concurrent(ctx, at); err != nil {
+		return nil, err
+	} else if n >= maxConcurrent {
+		return nil, limitExceeded("Account maximum query concurrency limit of [%d] reached.", maxConcurrent)
+	}
+	if _, err := s.queries.Create(ctx, record.LogQueryKey(q.Account, q.Region, q.ID), q); err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.StartQueryOutput{QueryId: &q.ID}, nil
+}
+
+// concurrent is the number of queries that have not ended.
+func (s *Service) concurrent(ctx context.Context, at place) (int, error) {
+	queries, err := s.queries.List(ctx, store.Prefix(at.account, at.region))
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, q := range queries {
+		if _, err := s.queryRuns.Get(ctx, q.Key); errors.Is(err, store.ErrNotFound) {
+			n++
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// queryable refuses what can have no result: a time before everything that the groups keep, and groups of a class without Logs Insights.
+func (s *Service) queryable(groups []record.LogGroup, end int64) error {
+	expired := len(groups) > 0
+	for _, g := range groups {
+		if g.Class == types.LogGroupClassDelivery {
+			return invalidParameter("Logs Insights is not supported for log groups of the class %s, which is that of %s", g.Class, g.Name)
+		}
+		if g.RetentionDays == 0 || expiry(s.now(), g.RetentionDays).UnixMilli() <= end {
+			expired = false
+		}
+	}
+	if expired {
+		return &types.MalformedQueryException{Message: new("Query's end date and time is either before the log groups creation time or exceeds the log groups log retention settings")}
+	}
+	return nil
+}
+
+// requested are the names of the groups that the members of a StartQuery name, and by which of them; none when it leaves that to SOURCE.
+func (p place) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
+	given := 0
+	for _, is := range []bool{in.LogGroupName != nil, len(in.LogGroupNames) > 0, len(in.LogGroupIdentifiers) > 0} {
+		if is {
+			given++
+		}
+	}
+	if given > 1 {
+		return nil, invalidParameter("Exactly one of logGroupName, logGroupNames and logGroupIdentifiers can be specified, but the request has %d of them", given)
+	}
+	if in.LogGroupName != nil {
+		return []string{*in.LogGroupName}, nil
+	}
+	if n := max(len(in.LogGroupNames), len(in.LogGroupIdentifiers)); n > maxIdentifiers {
+		return nil, invalidParameter("A query can have up to %d log groups, but the request names %d", maxIdentifiers, n)
+	}
+	var names []string
+	for _, name := range in.LogGroupNames {
+		if !groupName.MatchString(name) {
+			return nil, invalidValue("logGroupNames", name, groupNameConstraint)
+		}
+		names = append(names, name)
+	}
+	for _, id := range in.LogGroupIdentifiers {
+		name, err := p.identified("logGroupIdentifiers", id)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// queried are the groups that a query is about.
+func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInput, query *insights.Query) ([]record.LogGroup, error) {
+	at := placeOf(ctx)
+	names, err := at.requested(in)
+	if err != nil {
+		return nil, err
+	}
+	source := query.Source()
+	switch {
+	case source == nil && len(names) == 0:
+		return nil, invalidParameter("The query names no log group: specify one of logGroupName, logGroupNames and logGroupIdentifiers, or begin the query with SOURCE")
+	case source != nil && len(names) > 0:
+		return nil, invalidParameter("The request names log groups and its query chooses others by SOURCE: do one of the two")
+	case source != nil && source.All:
+		groups, err := s.sourced(ctx, source)
+		if err == nil && len(groups) == 0 {
+			err = notFound("No log group matches the SOURCE command of the query.")
+		}
+		if err == nil && len(groups) > maxSourced {
+			err = invalidParameter("The SOURCE command chooses %d log groups; a query can have %d", len(groups), maxSourced)
+		}
+		return groups, err
+	case source != nil:
+		if names, err = at.sourceNames(source); err != nil {
+			return nil, err
+		}
+	}
+	var groups []record.LogGroup
+	for _, name := range names {
+		row, err := s.groups.Get(ctx, at.groupKey(name))
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, notFound("Log group '%s' does not exist for account ID '%s'", name, at.account)
+		} else if err != nil {
+			return nil, err
+		}
+		groups = append(groups, row.Value)
+	}
+	return groups, nil
+}
+
+// sourceNames are the groups that SOURCE names one by one.
+func (p place) sourceNames(source *insights.Source) ([]string, error) {
+	if n := len(source.Names); n > maxIdentifiers {
+		return nil, invalidParameter("A query can have up to %d log groups, but its SOURCE command names %d", maxIdentifiers, n)
+	}
+	var names []string
+	for _, id := range source.Names {
+		name, err := p.identified("SOURCE", strings.TrimSuffix(id, ":*"))
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// sourced are the groups that SOURCE logGroups(...) chooses.
+func (s *Service) sourced(ctx context.Context, source *insights.Source) ([]record.LogGroup, error) {
+	at := placeOf(ctx)
+	if len(source.Accounts) > 0 && !slices.Contains(source.Accounts, at.account) {
+		return nil, nil // no other account is linked
+	}
+	classes := source.Classes
+	if len(classes) == 0 {
+		classes = []string{string(types.LogGroupClassStandard)}
+	}
+	groups, err := s.groupsOf(ctx, at, "")
+	return slices.DeleteFunc(groups, func(g record.LogGroup) bool {
+		return !slices.Contains(classes, string(g.Class)) ||
+			len(source.Prefixes) > 0 && !slices.ContainsFunc(source.Prefixes, func(p string) bool { return strings.HasPrefix(g.Name, p) })
+	}), err
+}
+
+// query is the caller's query of that ID, or a ResourceNotFoundException.
+func (s *Service) query(ctx context.Context, id string) (store.Row[record.LogQuery], error) {
+	at := placeOf(ctx)
+	row, err := s.queries.Get(ctx, record.LogQueryKey(at.account, at.region, id))
+	if errors.Is(err, store.ErrNotFound) {
+		return row, notFound("The specified query does not exist.")
+	}
+	return row, err
+}
+
+// GetQueryResults returns what a query has found.
+func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQueryResultsInput) (*cloudwatchlogs.GetQueryResultsOutput, error) {
+	if n := in.MaxItems; n != nil && (*n < 1 || *n > maxRows) {
+		return nil, invalidValue("maxItems", *n, fmt.Sprintf("Member must have value between 1 and %d", maxRows))
+	}
+	row, err := s.query(ctx, aws.ToString(in.QueryId))
+	if err != nil {
+		return nil, err
+	}
+	run, rows, err := s.runner.Results(ctx, row.Value)
+	if err != nil {
+		return nil, fmt.Errorf("results of query %s: %w", row.Value.ID, err)
+	}
+	numbers := make([]int, len(rows))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	page, next, err := wire.Page(ctx, numbers, cmp.Or(in.MaxItems, new(int32(maxRows))), in.NextToken, func(i int) string { return fmt.Sprintf("%09d", i) })
+	if err != nil {
+		return nil, err
+	}
+	out := &cloudwatchlogs.GetQueryResultsOutput{
+		QueryLanguage: row.Value.Language, Status: run.Status, Statistics: &run.Statistics, Results: [][]types.ResultField{}, NextToken: next,
+	}
+	if len(page) > 0 {
+		out.Results = rows[page[0] : page[len(page)-1]+1]
+	}
+	return out, nil
+}
+
+// StopQuery stops a query that has not ended.
+func (s *Service) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInput) (*cloudwatchlogs.StopQueryOutput, error) {
+	row, err := s.query(ctx, aws.ToString(in.QueryId))
+	if err != nil {
+		return nil, err
+	}
+	if run, err := s.queryRuns.Get(ctx, row.Key); err == nil {
+		return nil, invalidParameter("The specified query is not running: it has ended with the status %s", run.Value.Status)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	_, err = s.queries.Modify(ctx, row.Key, func(q *record.LogQuery) error {
+		q.Stop = true
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("The specified query does not exist.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.StopQueryOutput{Success: true}, nil
+}
+
+// DescribeQueries lists the queries that run or have run lately, the latest first.
+func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.DescribeQueriesInput) (*cloudwatchlogs.DescribeQueriesOutput, error) {
+	at := placeOf(ctx)
+	rows, err := s.queries.List(ctx, store.Prefix(at.account, at.region))
+	if err != nil {
+		return nil, err
+	}
+	type described struct {
+		record.LogQuery
+		run record.LogQueryRun
+	}
+	var list []described
+	for _, row := range rows {
+		d := described{row.Value, record.LogQueryRun{Status: types.QueryStatusRunning}}
+		if run, err := s.queryRuns.Get(ctx, row.Key); err == nil {
+			d.run = run.Value
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if in.LogGroupName != nil && !slices.Contains(d.Groups, *in.LogGroupName) ||
+			in.QueryLanguage != "" && d.Language != in.QueryLanguage || in.Status != "" && d.run.Status != in.Status {
+			continue
+		}
+		list = append(list, d)
+	}
+	key := func(d described) string {
+		return fmt.Sprintf("%019d %s", math.MaxInt64-d.CreatedAt.UnixMilli(), d.ID)
+	}
+	slices.SortFunc(list, func(a, b described) int { return strings.Compare(key(a), key(b)) })
+	page, next, err := wire.Page(ctx, list, cmp.Or(in.MaxResults, new(int32(1000))), in.NextToken, key)
+	if err != nil {
+		return nil, err
+	}
+	out := &cloudwatchlogs.DescribeQueriesOutput{Queries: []types.QueryInfo{}, NextToken: next}
+	for _, d := range page {
+		info := types.QueryInfo{
+			QueryId: new(d.ID), QueryString: new(d.Text), QueryLanguage: d.Language, Status: d.run.Status, CreateTime: millis(d.CreatedAt),
+			LogGroupName: new(strings.Join(d.Groups, ",")), UserIdentity: new(d.CallerARN),
+		}
+		if !d.run.EndedAt.IsZero() {
+			info.QueryDuration = new(d.run.EndedAt.Sub(d.CreatedAt).Milliseconds())
+			info.BytesScanned = new(d.run.Statistics.BytesScanned)
+		}
+		out.Queries = append(out.Queries, info)
+	}
+	return out, nil
+}
+
+// ListLogGroupsForQuery lists the log groups that a query is about, which SOURCE may have chosen.
+func (s *Service) ListLogGroupsForQuery(ctx context.Context, in *cloudwatchlogs.ListLogGroupsForQueryInput) (*cloudwatchlogs.ListLogGroupsForQueryOutput, error) {
+	if n := in.MaxResults; n != nil && (*n < 50 || *n > 500) {
+		return nil, invalidValue("maxResults", strconv.Itoa(int(*n)), "Member must have value between 50 and 500")
+	}
+	row, err := s.query(ctx, aws.ToString(in.QueryId))
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := wire.Page(ctx, row.Value.Groups, in.MaxResults, in.NextToken, func(name string) string { return name })
+	if err != nil {
+		return nil, err
+	}
+	return &cloudwatchlogs.ListLogGroupsForQueryOutput{LogGroupIdentifiers: page, NextToken: next}, nil
+}

@@ -1,0 +1,160 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// The fields that every event has.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_AnalyzeLogData-discoverable-fields.html
+var generated = []string{"@ingestionTime", "@log", "@logStream", "@message", "@timestamp"}
+
+// pointedGroup is the caller's group that a record pointer is about; false for one that isn't there, or another's.
+func (s *Service) pointedGroup(ctx context.Context, text string) (record.LogPointer, record.LogGroup, bool, error) {
+	p, ok := record.ParseLogPointer(text)
+	if !ok {
+		return p, record.LogGroup{}, false, nil
+	}
+	groups, err := s.groupsOf(ctx, placeOf(ctx), "")
+	i := slices.IndexFunc(groups, func(g record.LogGroup) bool { return g.ID == p.GroupID })
+	if err != nil || i < 0 {
+		return p, record.LogGroup{}, false, err
+	}
+	return p, groups[i], true, nil
+}
+
+// GetLogRecord returns all fields of the event that a @ptr points at.
+func (s *Service) GetLogRecord(ctx context.Context, in *cloudwatchlogs.GetLogRecordInput) (*cloudwatchlogs.GetLogRecordOutput, error) {
+	text := aws.ToString(in.LogRecordPointer)
+	p, group, ok, err := s.pointedGroup(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if _, wellFormed := record.ParseLogPointer(text); !wellFormed {
+		return nil, invalidParameter("The specified logRecordPointer is invalid: it is not the value of a @ptr field")
+	}
+	gone := notFound("The specified log record does not exist.")
+	if !ok {
+		return nil, gone
+	}
+	e, ok, err := s.events.Event(events.GroupID(group.ID), events.Position{Timestamp: p.Timestamp, Seq: p.Seq})
+	if err != nil {
+		return nil, fmt.Errorf("read log group %s: %w", group.Name, err)
+	}
+	names, nameErr := s.namesOf(ctx, group, "", nil)
+	if nameErr != nil {
+		return nil, nameErr
+	}
+	if !ok || names[e.Stream] == "" {
+		return nil, gone
+	}
+	fields := map[string]string{}
+	discover(e.Message, func(path, text string) { fields[path] = text })
+	fields["@ingestionTime"] = strconv.FormatInt(e.Ingested, 10)
+	fields["@log"] = group.Account + ":" + group.Name
+	fields["@logStream"] = names[e.Stream]
+	fields["@message"] = e.Message
+	fields["@ptr"] = text
+	fields["@timestamp"] = strconv.FormatInt(e.Timestamp, 10)
+	return &cloudwatchlogs.GetLogRecordOutput{LogRecord: fields}, nil
+}
+
+// discover calls each for every field of a JSON message.
+func discover(message string, each func(path, text string)) {
+	var d value.Document
+	if !d.Parse([]byte(message)) {
+		return
+	}
+	d.Each(func(path string, v value.Value) bool {
+		each(strings.Clone(path), strings.Clone(v.String()))
+		return true
+	})
+}
+
+// How GetLogGroupFields looks for fields.
+const (
+	recently  = 15 * time.Minute // up to now, when the request names no time
+	around    = 8 * time.Minute  // before and after the time that it names
+	maxSample = 10000            // events
+	maxFields = 1000
+)
+
+// GetLogGroupFields says which fields the events of a group have, and in what part of them.
+func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetLogGroupFieldsInput) (*cloudwatchlogs.GetLogGroupFieldsOutput, error) {
+	group, err := s.groupBy(ctx, in.LogGroupName, in.LogGroupIdentifier)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	from, to := now.Add(-recently).UnixMilli(), now.UnixMilli()
+	if in.Time != nil {
+		center := seconds(*in.Time)
+		from, to = max(0, center-around.Milliseconds()), center+around.Milliseconds()
+	}
+	names, err := s.namesOf(ctx, group.Value, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	total, bytes, counts := 0, 0, map[string]int{}
+	for e, err := range s.events.Events(ctx, events.GroupID(group.Value.ID), events.Range{
+		From: from, To: to + 1, Streams: func(id events.StreamID) bool { return names[id] != "" }, Backward: true,
+	}) {
+		if err != nil {
+			return nil, fmt.Errorf("read log group %s: %w", group.Value.Name, err)
+		}
+		if total++; total > maxSample {
+			total--
+			break
+		}
+		for _, name := range generated {
+			counts[name]++
+		}
+		discover(e.Message, func(path, _ string) {
+			if counts[path] > 0 || len(counts) < 10*maxFields {
+				counts[path]++
+			}
+		})
+		if bytes += len(e.Message); bytes > maxScan {
+			break
+		}
+	}
+	fields := make([]types.LogGroupField, 0, len(counts))
+	for name, n := range counts {
+		fields = append(fields, types.LogGroupField{Name: new(name), Percent: int32(math.Round(float64(n) * 100 / float64(total)))})
+	}
+	slices.SortFunc(fields, func(a, b types.LogGroupField) int {
+		if n := counts[*b.Name] - counts[*a.Name]; n != 0 {
+			return n
+		}
+		return strings.Compare(*a.Name, *b.Name)
+	})
+	return &cloudwatchlogs.GetLogGroupFieldsOutput{LogGroupFields: fields[:min(len(fields), maxFields)]}, nil
+}
+
+// TestMetricFilter says which of some messages a filter pattern matches.
+func (s *Service) TestMetricFilter(ctx context.Context, in *cloudwatchlogs.TestMetricFilterInput) (*cloudwatchlogs.TestMetricFilterOutput, error) {
+	filter, err := parsePattern(aws.ToString(in.FilterPattern))
+	if err != nil {
+		return nil, err
+	}
+	out := &cloudwatchlogs.TestMetricFilterOutput{Matches: []types.MetricFilterMatchRecord{}}
+	for i, message := range in.LogEventMessages {
+		if filter.Match(message) {
+			out.Matches = append(out.Matches, types.MetricFilterMatchRecord{EventNumber: int64(i + 1), EventMessage: new(message), ExtractedValues: filter.Extract(message)})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,203 @@
+// Package lifecycle deletes log events: those of groups and streams that are gone, and those that a group's retention has
+// ended.
+//
+// It reads the rows of log groups and streams, which internal/aws/logs writes. It deletes events from the store of log events, and
+// the rows of streams whose group is gone; it writes nothing else.
+//
+// A row that is gone cannot say what it held, so everything that the store of log events holds is compared with the rows there are: when one
+// has gone, at start, and once an hour. The last also finds what was appended to a group while it was being deleted.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// interval is how often retention is applied, and leftovers are looked for, when nothing changes.
+const interval = time.Hour
+
+// Options are what a Lifecycle needs.
+type Options struct {
+	Store  *store.Store
+	Events *events.Store
+	Clock  clock.WithTicker // the real one when nil
+	Log    *slog.Logger     // slog.Default() when nil
+}
+
+// Lifecycle deletes log events.
+type Lifecycle struct {
+	groups  store.Table[record.LogGroup]
+	streams store.Table[record.LogStream]
+	store   *store.Store
+	events  *events.Store
+	clock   clock.WithTicker
+	log     *slog.Logger
+}
+
+// New returns a Lifecycle over both stores.
+func New(o Options) *Lifecycle {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Lifecycle{groups: record.LogGroups(o.Store), streams: record.LogStreams(o.Store), store: o.Store, events: o.Events, clock: o.Clock, log: o.Log}
+}
+
+// Controllers are what has to run. Log events are on one machine, so every daemon runs them, whoever leads.
+func (l *Lifecycle) Controllers() []reconcile.Controller {
+	return []reconcile.Controller{
+		{
+			Name:      "log-retention",
+			Reconcile: l.retain,
+			Sources:   []reconcile.Source{reconcile.Table(l.groups, "")},
+			Resync:    interval,
+			Clock:     l.clock,
+		},
+		{
+			Name:      "log-leftovers",
+			Reconcile: l.clean,
+			Sources: []reconcile.Source{
+				once(all),
+				replaced(l.groups, func(g record.LogGroup) uint64 { return g.ID }, func(string) string { return all }),
+				replaced(l.streams, func(s record.LogStream) uint64 { return s.ID }, func(key string) string { return store.Parts(key)[0] }),
+			},
+			Resync: interval,
+			Clock:  l.clock,
+		},
+	}
+}
+
+// retain deletes the events of a group that are older than its retention.
+func (l *Lifecycle) retain(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := l.groups.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{Gone: true}, nil
+	} else if err != nil {
+		return reconcile.Result{}, err
+	}
+	if days := row.Value.RetentionDays; days > 0 {
+		before := l.clock.Now().Add(-time.Duration(days) * 24 * time.Hour).UnixMilli()
+		if err := l.events.Expire(events.GroupID(row.Value.ID), before); err != nil {
+			return reconcile.Result{}, fmt.Errorf("expire events of log group %s: %w", row.Value.Name, err)
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// all is the key of everything; the other keys of clean are the IDs of groups, as the keys of their streams' rows begin.
+const all = "*"
+
+// clean deletes what belongs to no row.
+func (l *Lifecycle) clean(ctx context.Context, key string) (reconcile.Result, error) {
+	if key == all {
+		return reconcile.Result{}, l.cleanGroups(ctx)
+	}
+	id, err := strconv.ParseUint(key, 16, 64)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("log-streams has a row of the group %q, which is no ID: %w", key, err)
+	}
+	return reconcile.Result{Gone: true}, l.cleanStreams(ctx, events.GroupID(id))
+}
+
+// cleanGroups deletes the events and the streams of groups that are gone, and what streams that are gone have left in the others.
+func (l *Lifecycle) cleanGroups(ctx context.Context) error {
+	// What is held is listed before the rows: whatever is written under a row that comes in between is not in the first list.
+	held := l.events.Groups()
+	streams, err := l.streams.List(ctx, "")
+	if err != nil {
+		return err
+	}
+	rows, err := l.groups.List(ctx, "")
+	if err != nil {
+		return err
+	}
+	live := map[uint64]bool{}
+	for _, row := range rows {
+		live[row.Value.ID] = true
+	}
+	var failed []error
+	for _, id := range held {
+		if live[uint64(id)] {
+			failed = append(failed, l.cleanStreams(ctx, id))
+			continue
+		}
+		l.log.Debug("deleting the events of a log group that is gone", "id", uint64(id))
+		if err := l.events.DeleteGroup(id); err != nil {
+			failed = append(failed, fmt.Errorf("delete the events of log group %d: %w", id, err))
+		}
+	}
+	var remove []store.Op
+	for _, row := range streams {
+		if !live[row.Value.GroupID] {
+			remove = append(remove, l.streams.RemoveOp(row.Key))
+		}
+	}
+	for ops := range slices.Chunk(remove, 100) { // etcd takes 128 in a transaction
+		failed = append(failed, l.store.Txn(ctx, ops...))
+	}
+	return errors.Join(failed...)
+}
+
+// cleanStreams deletes the events of a group's streams that are gone.
+func (l *Lifecycle) cleanStreams(ctx context.Context, group events.GroupID) error {
+	held := l.events.Streams(group) // before the rows, as above
+	rows, err := l.streams.List(ctx, record.LogStreamKey(uint64(group), ""))
+	if err != nil {
+		return err
+	}
+	live := map[events.StreamID]bool{}
+	for _, row := range rows {
+		live[events.StreamID(row.Value.ID)] = true
+	}
+	var failed []error
+	for _, id := range held {
+		if !live[id] {
+			if err := l.events.DeleteStream(group, id); err != nil {
+				failed = append(failed, fmt.Errorf("delete the events of stream %d of log group %d: %w", id, group, err))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// once is a source that tells one key at start.
+func once(key string) reconcile.Source {
+	return func(ctx context.Context, changed func(string)) {
+		changed(key)
+		<-ctx.Done()
+	}
+}
+
+// replaced is a source of the keys that of makes of the keys of rows which have gone, or which have another ID than before: new rows and
+// other changes leave nothing behind.
+func replaced[T any](t store.Table[T], id func(T) uint64, of func(key string) string) reconcile.Source {
+	return func(ctx context.Context, changed func(string)) {
+		ids := map[string]uint64{}
+		t.Notify(ctx, "", func(key string) {
+			row, err := t.Get(ctx, key)
+			before, known := ids[key]
+			if err == nil {
+				ids[key] = id(row.Value)
+			} else {
+				delete(ids, key)
+			}
+			if err != nil || known && before != id(row.Value) {
+				changed(of(key))
+			}
+		})
+	}
+}
