@@ -50,6 +50,9 @@ type Service struct {
 	now         func() time.Time
 
 	starting sync.Mutex // held from counting to the creation of what is counted
+
+	tails    tails
+	tailTime time.Duration // how long a Live Tail session may last
 }
 
 // New returns the service over the tables of o.Store and the events of o.Events.
@@ -67,6 +70,7 @@ func New(o Options) *Service {
 		events:      o.Events,
 		runner:      o.Queries,
 		now:         o.Now,
+		tailTime:    tailTime,
 	}
 }
 

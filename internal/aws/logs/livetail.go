@@ -1,0 +1,247 @@
+package logs
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"iter"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/logs/pattern"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_StartLiveTail.html
+const (
+	maxTails     = 15            // sessions at once of an account in a region
+	tailTime     = 3 * time.Hour // after which a session ends
+	tailInterval = time.Second   // between updates
+	maxTailed    = 500           // events in an update
+	// maxTailedBytes bounds the messages of an update, unless it has only one: as JSON they may be six times as long, and the frame of an
+	// event has 16 MiB at most.
+	maxTailedBytes = 2 << 20
+)
+
+// tails are the Live Tail sessions under way.
+type tails struct {
+	mu   sync.Mutex
+	open map[place]int
+}
+
+// begin counts a session, unless there are too many, until ctx is done.
+func (t *tails) begin(ctx context.Context, at place) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open[at] >= maxTails {
+		return limitExceeded("There are already %d Live Tail sessions of account %s in %s, the most that may run at once: end one of them", maxTails, at.account, at.region)
+	}
+	if t.open == nil {
+		t.open = map[place]int{}
+	}
+	t.open[at]++
+	context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.open[at]--; t.open[at] == 0 {
+			delete(t.open, at)
+		}
+	})
+	return nil
+}
+
+// tail is a Live Tail session.
+type tail struct {
+	service *Service
+	at      place
+	filter  *pattern.Pattern
+	wanted  func(stream string) bool
+	groups  []*tailed
+}
+
+// tailed is a log group of a session.
+type tailed struct {
+	record.LogGroup
+	after   uint64                     // the Seq of the last event that was looked at
+	streams map[events.StreamID]string // names; those of streams that are gone are empty
+}
+
+// StartLiveTail streams the events that arrive in log groups from now on, an update each second.
+func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (
+	*cloudwatchlogs.StartLiveTailOutput, iter.Seq2[types.StartLiveTailResponseStream, error], error,
+) {
+	t, err := s.newTail(ctx, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.tails.begin(ctx, t.at); err != nil {
+		return nil, nil, err
+	}
+	start := &types.StartLiveTailResponseStreamMemberSessionStart{Value: types.LiveTailSessionStart{
+		RequestId: aws.String(wire.RequestIDFrom(ctx)), SessionId: aws.String(rand.Text()), LogGroupIdentifiers: in.LogGroupIdentifiers,
+		LogStreamNames: orNone(in.LogStreamNames), LogStreamNamePrefixes: orNone(in.LogStreamNamePrefixes), LogEventFilterPattern: aws.String(t.filter.String()),
+	}}
+	return &cloudwatchlogs.StartLiveTailOutput{}, func(yield func(types.StartLiveTailResponseStream, error) bool) {
+		if !yield(start, nil) {
+			return
+		}
+		tick := time.NewTicker(tailInterval)
+		defer tick.Stop()
+		end := time.NewTimer(s.tailTime)
+		defer end.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-end.C:
+				yield(nil, &types.SessionTimeoutException{Message: aws.String("The session has timed out: start another one.")})
+				return
+			case <-tick.C:
+			}
+			update, err := t.update(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(update, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+func orNone(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// newTail checks what a session asks for. It begins behind the events that there are.
+func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (*tail, error) {
+	t := &tail{service: s, at: placeOf(ctx), wanted: func(string) bool { return true }}
+	var err error
+	if t.filter, err = parsePattern(aws.ToString(in.LogEventFilterPattern)); err != nil {
+		return nil, err
+	}
+	switch names, prefixes := in.LogStreamNames, in.LogStreamNamePrefixes; {
+	case len(names) > 0 && len(prefixes) > 0:
+		return nil, invalidParameter("logStreamNames and logStreamNamePrefixes are mutually exclusive: specify one of them")
+	case len(names)+len(prefixes) > 0 && len(in.LogGroupIdentifiers) > 1:
+		return nil, invalidParameter("logStreamNames and logStreamNamePrefixes can be specified only with a single log group in logGroupIdentifiers, and there are %d", len(in.LogGroupIdentifiers))
+	case len(names) > 0:
+		t.wanted = func(stream string) bool { return slices.Contains(names, stream) }
+	case len(prefixes) > 0:
+		t.wanted = func(stream string) bool {
+			return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(stream, prefix) })
+		}
+	}
+	for _, id := range in.LogGroupIdentifiers {
+		if _, ok := parseARN(id); !ok {
+			return nil, invalidParameter("The value %s of logGroupIdentifiers is not the ARN of a log group: write %s, without :* at its end", id, t.at.groupARN("NAME"))
+		}
+		row, err := s.groupBy(ctx, nil, &id)
+		if err != nil {
+			return nil, err
+		}
+		g := row.Value
+		if g.Class != types.LogGroupClassStandard {
+			return nil, &types.InvalidOperationException{Message: aws.String(fmt.Sprintf("Live Tail is not supported for log groups of the class %s, which is that of %s", g.Class, g.Name))}
+		}
+		if _, err := s.namesOf(ctx, g, "", in.LogStreamNames); err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(t.groups, func(other *tailed) bool { return other.ID == g.ID }) {
+			t.groups = append(t.groups, &tailed{LogGroup: g, after: s.events.LastSeq(events.GroupID(g.ID))})
+		}
+	}
+	return t, nil
+}
+
+// update is what has arrived since the last one.
+func (t *tail) update(ctx context.Context) (types.StartLiveTailResponseStream, error) {
+	sample := sample{kept: []types.LiveTailSessionLogEvent{}} // an empty list rather than none
+	for _, g := range t.groups {
+		if err := t.collect(ctx, g, &sample); err != nil {
+			return nil, fmt.Errorf("tail log group %s: %w", g.Name, err)
+		}
+	}
+	slices.SortStableFunc(sample.kept, func(a, b types.LiveTailSessionLogEvent) int { return int(*a.Timestamp - *b.Timestamp) })
+	return &types.StartLiveTailResponseStreamMemberSessionUpdate{Value: types.LiveTailSessionUpdate{
+		SessionMetadata: &types.LiveTailSessionMetadata{Sampled: sample.matched > len(sample.kept)},
+		SessionResults:  sample.kept,
+	}}, nil
+}
+
+// collect looks at the new events of a group.
+func (t *tail) collect(ctx context.Context, g *tailed, into *sample) error {
+	const batch = 1000
+	id := events.GroupID(g.ID)
+	for t.service.events.LastSeq(id) > g.after {
+		list, err := t.service.events.Since(ctx, id, g.after, batch)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, e := range list {
+			g.after = e.Seq
+			name, err := t.streamName(ctx, g, e.Stream)
+			if err != nil {
+				return err
+			}
+			if name != "" && t.wanted(name) && t.filter.Match(e.Message) {
+				into.add(types.LiveTailSessionLogEvent{
+					LogGroupIdentifier: aws.String(t.at.account + ":" + g.Name), LogStreamName: &name, Message: &e.Message, Timestamp: &e.Timestamp, IngestionTime: &e.Ingested,
+				})
+			}
+		}
+	}
+	return nil
+}
+
+// streamName is the name of a stream of the group, empty when it is gone.
+func (t *tail) streamName(ctx context.Context, g *tailed, id events.StreamID) (string, error) {
+	if name, known := g.streams[id]; known {
+		return name, nil
+	}
+	names, err := t.service.namesOf(ctx, g.LogGroup, "", nil)
+	if err != nil {
+		return "", err
+	}
+	names[id] += "" // also when it is gone
+	for known := range g.streams {
+		names[known] += ""
+	}
+	g.streams = names
+	return names[id], nil
+}
+
+// sample keeps as many events as an update may have, chosen evenly from all that were added.
+type sample struct {
+	kept    []types.LiveTailSessionLogEvent
+	bytes   int
+	matched int
+}
+
+func (s *sample) add(e types.LiveTailSessionLogEvent) {
+	s.matched++
+	size := len(*e.Message)
+	if len(s.kept) < maxTailed {
+		if s.bytes+size <= maxTailedBytes || len(s.kept) == 0 {
+			s.kept, s.bytes = append(s.kept, e), s.bytes+size
+		}
+		return
+	}
+	if i := mathrand.IntN(s.matched); i < maxTailed && s.bytes+size-len(*s.kept[i].Message) <= maxTailedBytes {
+		s.bytes += size - len(*s.kept[i].Message)
+		s.kept[i] = e
+	}
+}
