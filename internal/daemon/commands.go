@@ -115,6 +115,9 @@ func PrintEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 		{"AWS_SECRET_ACCESS_KEY", c.SecretAccessKey},
 		{"AWS_REGION", region},
 		{"AWS_DEFAULT_REGION", region},
+		// Some operations, such as StartLiveTail, belong to a host of their own, "stream-" before the endpoint's name, which has no address here. Those SDKs that
+		// know this variable, Python's and so the aws command line, leave the name as it is.
+		{"AWS_DISABLE_HOST_PREFIX_INJECTION", "true"},
 	} {
 		if _, err := fmt.Fprintf(w, "export %s=%s\n", v[0], quote(v[1])); err != nil {
 			return err

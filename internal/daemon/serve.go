@@ -131,6 +131,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), d, log) })
 	group.Go(func() error { return d.serveWebhooks(ctx, webhooks) })
+	context.AfterFunc(ctx, d.front.mux.EndStreams)
 	group.Go(func() error {
 		return serveBoth(ctx, listener, d.handler(), newCertificates(d.authority, d.settings.Listen), shutdownTime, log)
 	})
