@@ -44,6 +44,13 @@ func TestWhatPoliciesAllow(t *testing.T) {
 		{"AmazonEC2ContainerRegistryReadOnly", "ecr:BatchGetImage", "*", nil, true},
 		{"service-role/AmazonEBSCSIDriverPolicy", "ec2:DeleteVolume", "arn:aws:ec2:us-east-1:111122223333:volume/vol-1", nil, false},
 		{"service-role/AmazonEBSCSIDriverPolicy", "ec2:DeleteVolume", "arn:aws:ec2:us-east-1:111122223333:volume/vol-1", policy.Context{"ec2:ResourceTag/CSIVolumeName": {"pv"}}, true},
+		{"CloudWatchLogsReadOnlyAccess", "logs:StartQuery", "arn:aws:logs:us-east-1:111122223333:log-group:g:log-stream:", nil, true},
+		{"CloudWatchLogsReadOnlyAccess", "logs:PutLogEvents", "arn:aws:logs:us-east-1:111122223333:log-group:g:log-stream:s", nil, false},
+		{"CloudWatchLogsFullAccess", "logs:PutLogEvents", "arn:aws:logs:us-east-1:111122223333:log-group:g:log-stream:s", nil, true},
+		{"aws-service-role/AmazonEKSServiceRolePolicy", "logs:CreateLogGroup", "arn:aws:logs:us-east-1:111122223333:log-group:/aws/eks/c/cluster:log-stream:", nil, true},
+		{"aws-service-role/AmazonEKSServiceRolePolicy", "logs:CreateLogStream", "arn:aws:logs:us-east-1:111122223333:log-group:/aws/eks/c/cluster:log-stream:s", nil, true},
+		{"aws-service-role/AmazonEKSServiceRolePolicy", "logs:PutLogEvents", "arn:aws:logs:us-east-1:111122223333:log-group:/aws/eks/c/cluster:log-stream:s", nil, true},
+		{"aws-service-role/AmazonEKSServiceRolePolicy", "logs:PutLogEvents", "arn:aws:logs:us-east-1:111122223333:log-group:/aws/lambda/f:log-stream:s", nil, false},
 		{"aws-service-role/AmazonEKSServiceRolePolicy", "ec2:DeleteSecurityGroup", "arn:aws:ec2:us-east-1:111122223333:security-group/sg-1", policy.Context{"ec2:ResourceTag/Name": {"eks-cluster-sg-x-1"}}, true},
 		{"aws-service-role/AmazonEKSServiceRolePolicy", "ec2:DeleteSecurityGroup", "arn:aws:ec2:us-east-1:111122223333:security-group/sg-1", nil, false},
 	} {
