@@ -205,8 +205,8 @@ func (c *planner) fields(e fieldsCommand) {
 		if i.as != nil {
 			c.segment.define(i.as.text, of)
 			of = c.segment.names[i.as.text]
-		} else if of.field < 0 && of.variable < 0 {
-			// Computed once, though it is shown and perhaps carried on.
+		} else if i.text != "" {
+			// It may be referred to by its text, and is computed once though it is shown and perhaps carried on.
 			c.segment.define(i.text, of)
 			of = c.segment.names[i.text]
 		}
@@ -332,7 +332,7 @@ func (c *planner) statsCommand(e statsCommand, before []command) {
 		aggregates := len(sink.aggregates)
 		of := c.expression(i.of)
 		if len(sink.aggregates) == aggregates {
-			c.fail(i.of, "%s is no aggregate\x00stats takes %s; fields to group by stand behind by", i.text, strings.Join(value.AggregateNames(), ", "))
+			c.fail(i.of, "%s is no aggregate\x00stats takes %s; fields to group by stand behind by", i.of.String(), strings.Join(value.AggregateNames(), ", "))
 		}
 		sink.items = append(sink.items, of)
 	}

@@ -13,8 +13,9 @@
 // The parser (parse.go) has one method per rule, in this order and with these names. Keywords and the names of commands and
 // functions are recognised in any case. Between tokens there may be white space, newlines and comments (# to the end of the line).
 //
-//	query       = [ source ] [ "|" ] command { "|" command } .
-//	source      = "SOURCE" ( string | logGroups ) { "|" "SOURCE" ( string | logGroups ) } "|" .
+//	query       = [ "|" ] commands | source [ "|" commands ] .
+//	commands    = command { "|" command } .
+//	source      = "SOURCE" ( string | logGroups ) { "|" "SOURCE" ( string | logGroups ) } .
 //	logGroups   = "logGroups" "(" [ selector { "," selector } ] ")" .
 //	selector    = ( "namePrefix" | "class" | "accountIdentifiers" ) ":" "[" string { "," string } "]" .
 //

@@ -85,7 +85,7 @@ func (c *compiler) available() string {
 		}
 	}
 	slices.Sort(names)
-	return "there are " + strings.Join(slices.Compact(names), ", ")
+	return "the rows have only " + strings.Join(slices.Compact(names), ", ")
 }
 
 // expression compiles any expression to a value.
@@ -146,6 +146,9 @@ func (c *compiler) call(e callExpression) code {
 		return c.aggregate(e, aggregate)
 	}
 	function, ok := value.LookupFunction(e.function)
+	if strings.EqualFold(e.function, "unmask") {
+		function, ok = unmask, true
+	}
 	switch {
 	case !ok && isAggregate:
 		c.fail(e, "the aggregate function %s stands outside of stats\x00aggregates are for the stats command, and not within each other", e.function)
@@ -168,6 +171,9 @@ func (c *compiler) call(e callExpression) code {
 			continue
 		}
 		args[i] = c.expression(a)
+		if slices.Contains(function.Patterns, i) && args[i].isConstant {
+			c.regex(a, args[i].constant.String())
+		}
 	}
 	if last := len(args) - 1; periodFunctions[strings.ToLower(function.Name)] && (!takesPeriod || args[last].constant.Kind() != value.PeriodKind) {
 		c.fail(e.args[last], "%s needs a period as its last argument\x00a whole number and a unit, such as 30s, 5m, 1h, 1d", e.function)
@@ -199,6 +205,11 @@ func (c *compiler) call(e callExpression) code {
 	}, append(args, timestamp)...)
 }
 
+// unmask shows what a data protection policy masks. There are no such policies here, so nothing is masked.
+//
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax-Unmask.html
+var unmask = &value.Function{Name: "unmask", Min: 1, Max: 1, Call: func(_ *value.Env, args []value.Value) value.Value { return args[0] }}
+
 // periodFunctions are those whose last argument is a period.
 var periodFunctions = map[string]bool{"bin": true, "datefloor": true, "dateceil": true}
 
@@ -222,7 +233,7 @@ func (c *compiler) arguments(e callExpression, least, most int) {
 	case most > least:
 		expected += " to " + strconv.Itoa(most)
 	}
-	c.fail(e, "%s has %d arguments\x00it takes %s", e.function, n, expected)
+	c.fail(e, "%s has %s\x00it takes %s", e.function, plural(n, "argument"), expected)
 }
 
 // condition compiles an expression to a decision. The code that it returns, too, says what it depends on; it has no eval.
@@ -291,8 +302,7 @@ func (c *compiler) equality(e binaryExpression) (test, code) {
 
 // equalTo compares with a constant.
 func equalTo(constant value.Value) func(value.Value) bool {
-	if _, isNumber := constant.AsNumber(); constant.Kind() == value.StringKind && !isNumber {
-		text := constant.String()
+	if text, ok := value.EqualText(constant); ok {
 		return func(v value.Value) bool {
 			if v.Kind() == value.StringKind {
 				return v.String() == text
@@ -318,30 +328,28 @@ func (c *compiler) matcher(e likeExpression) func(value.Value) bool {
 func (c *compiler) regex(at expressionPlace, pattern string) *value.Regex {
 	r, err := value.CompileRegex(pattern)
 	if err != nil {
-		c.fail(at, "the regular expression is not valid\x00%s", err.Error())
+		c.fail(at, "%s", err.Error())
 	}
 	return r
 }
 
 // membership is the right side of in; nil if it isn't a list of constants.
 func (c *compiler) membership(e inExpression) func(value.Value) bool {
-	var texts map[string]bool
+	texts := make(map[string]bool) // those that only the same text is equal to
 	var others []value.Value
 	for _, v := range e.list {
 		constant, ok := literal(v)
 		if !ok {
 			return nil
 		}
-		if _, isNumber := constant.AsNumber(); constant.Kind() == value.StringKind && !isNumber {
-			if texts == nil {
-				texts = make(map[string]bool)
-			}
-			texts[constant.String()] = true
+		if text, ok := value.EqualText(constant); ok {
+			texts[text] = true
+		} else {
+			others = append(others, constant)
 		}
-		others = append(others, constant)
 	}
 	return func(v value.Value) bool {
-		if v.Kind() == value.StringKind && texts[v.String()] {
+		if len(texts) > 0 && !v.IsNull() && v.Kind() != value.ListKind && v.Kind() != value.MapKind && texts[v.String()] {
 			return !e.not
 		}
 		return e.not != slices.ContainsFunc(others, func(o value.Value) bool { return value.Equal(v, o) })

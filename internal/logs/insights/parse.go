@@ -89,6 +89,9 @@ func (p *parser) parseQuery() *Query {
 	leading := p.symbol("|")
 	if p.isWord("source") && !leading {
 		q.source = p.parseSource()
+		if p.token.kind == tokenEnd && p.text[p.previous.start] != '|' {
+			return q
+		}
 	} else if p.token.kind == tokenEnd && p.failed == nil {
 		p.unexpected("a command (" + strings.Join(commandNames(), ", ") + ")")
 	}
@@ -127,7 +130,9 @@ func (p *parser) parseSource() *Source {
 		default:
 			p.unexpected("logGroups(...) or the name of a log group in quotes")
 		}
-		p.need("|", "| and a command")
+		if p.token.kind != tokenEnd {
+			p.need("|", "| and a command")
+		}
 	}
 	return s
 }
@@ -415,12 +420,12 @@ func (p *parser) parseItems() []item {
 func (p *parser) parseItem() item {
 	first := len(p.passed)
 	i := item{of: p.parseCondition()}
-	if p.failed == nil {
-		i.text = p.oneLine(p.passed[first:])
-	}
+	passed := p.passed[first:]
 	if p.word("as") {
 		as := p.parseName()
 		i.as = &as
+	} else if _, isName := i.of.(nameExpression); !isName && p.failed == nil {
+		i.text = p.oneLine(passed)
 	}
 	return i
 }

@@ -1,7 +1,7 @@
 package insights
 
 import (
-	"encoding/binary"
+	"bytes"
 	"slices"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
@@ -31,7 +31,11 @@ func (c *compiler) aggregate(e callExpression, a *value.Aggregate) code {
 	}
 	c.arguments(e, a.Min, a.Max)
 	use := aggregateUse{of: a}
-	for _, arg := range e.args {
+	for i, arg := range e.args {
+		if p, ok := arg.(periodExpression); ok && slices.Contains(a.Constants, i) {
+			use.args = append(use.args, c.period(p))
+			continue
+		}
 		use.args = append(use.args, c.expression(arg))
 	}
 	for _, i := range a.Constants {
@@ -39,7 +43,7 @@ func (c *compiler) aggregate(e callExpression, a *value.Aggregate) code {
 			continue
 		}
 		if !use.args[i].isConstant {
-			c.fail(e.args[i], "%s needs a number here\x00write the value itself, not a field", e.function)
+			c.fail(e.args[i], "%s needs a constant here\x00write the value itself, such as 95 or 5m, not a field", e.function)
 		}
 		use.consts = append(use.consts, use.args[i].constant)
 	}
@@ -83,19 +87,10 @@ func (s *statsSink) newState(in *segment, b *budget, command string) state {
 	}}
 }
 
-// appendKey appends a value to a group's key, such that no two combinations of values have the same key.
-func appendKey(key []byte, v value.Value) []byte {
-	start := len(key)
-	key = append(key, 0, 0, 0, 0)
-	key = value.AppendKey(key, v)
-	binary.LittleEndian.PutUint32(key[start:], uint32(len(key)-start))
-	return key
-}
-
 func (s *statsState) add(f *frame) error {
 	s.key = s.key[:0]
 	for i := range s.sink.by {
-		s.key = appendKey(s.key, s.sink.by[i].eval(f))
+		s.key = value.AppendKey(s.key, s.sink.by[i].eval(f))
 	}
 	g := s.groups[string(s.key)]
 	if g == nil {
@@ -131,7 +126,7 @@ func (s *statsState) newGroup(f *frame) (*group, error) {
 	g := &group{by: make([]value.Value, len(s.sink.by)), accumulators: make([]value.Accumulator, len(s.sink.aggregates))}
 	bytes := 160 + len(s.key)
 	for i := range s.sink.by {
-		g.by[i] = s.sink.by[i].eval(f).Clone()
+		g.by[i] = shown(s.sink.by[i].eval(f)).Clone()
 		bytes += g.by[i].Bytes()
 	}
 	for i, use := range s.sink.aggregates {
@@ -140,6 +135,19 @@ func (s *statsState) newGroup(f *frame) (*group, error) {
 	}
 	s.groups[string(s.key)] = g
 	return g, s.account.take(bytes)
+}
+
+// shown is the value that stands for its group: of a number that events write in different ways (1 and 1.0) always the same one.
+func shown(v value.Value) value.Value {
+	if v.Kind() != value.NumberKind {
+		return v
+	}
+	n, _ := v.AsNumber()
+	plain := value.Number(n)
+	if bytes.Equal(value.AppendKey(nil, plain), value.AppendKey(nil, v)) {
+		return plain
+	}
+	return v
 }
 
 func (s *statsState) merge(other state) error {

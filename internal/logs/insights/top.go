@@ -92,7 +92,7 @@ func (t *topState) add(f *frame) error {
 			t.key = t.key[:0]
 			break
 		}
-		t.key = appendKey(t.key, v)
+		t.key = value.AppendKey(t.key, v)
 	}
 	var row *topRow
 	if len(t.key) > 0 {

@@ -73,7 +73,7 @@ func (s span) place() span { return s }
 type item struct {
 	of   expression
 	as   *nameExpression // nil: called by its text
-	text string          // as the query has it, white space and comments joined to one space
+	text string          // of what has no other name: as the query has it, white space and comments joined to one space
 }
 
 // name is how the item's column is called.

@@ -1,6 +1,7 @@
 package insights
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -176,8 +177,8 @@ func equalWords(field, text string) []string {
 	if !raw && !json {
 		return nil
 	}
-	if _, isNumber := value.String(text).AsNumber(); isNumber || strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{") {
-		return nil // 201 may stand there as 2.01e2, and a list with other white space
+	if _, ok := value.EqualText(value.String(text)); !ok {
+		return nil // 201 may stand there as 2.01e2
 	}
 	return safeWords(text, raw, true)
 }
@@ -192,13 +193,9 @@ func interiorWords(field, text string) []string {
 	if raw {
 		return words
 	}
-	var kept []string
-	for _, w := range words {
-		if strings.Trim(w, "0123456789eE") != "" { // what is shown as 120 may stand there as 1.2e2
-			kept = append(kept, w)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(words, func(w string) bool {
+		return strings.Trim(w, "0123456789eE") == "" // a number may stand there in another form than it is shown in
+	})
 }
 
 // safeWords are the words of a text that stand as whole words in a message with that text: raw, or in a JSON text. JSON encoders may write
