@@ -1,0 +1,705 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/yaml"
+)
+
+// Style is how steps are printed.
+type Style struct {
+	Width int  // of the terminal in columns; 0 doesn't wrap
+	Color bool // with ECMA-48 escape sequences
+	Wide  bool // everything that is known, nothing shortened
+	Many  bool // several objects: each step names its own
+	Kinds bool // of several types
+}
+
+// Printer prints steps for people.
+type Printer struct {
+	Style
+	// Live is set when steps come as they happen. What was printed can't be folded then; repetitions
+	// of it are counted, and told with what comes next.
+	Live bool
+
+	page  page
+	day   string
+	was   bool // the last thing printed was quiet
+	any   bool
+	loud  string           // likeness of the last step that was not quiet
+	quiet map[string]*Fold // what was printed since, and how often it came again
+	order []string
+}
+
+// NewPrinter prints on w.
+func NewPrinter(w io.Writer, s Style) *Printer {
+	return &Printer{Style: s, page: page{w: w, width: s.Width, color: s.Color}, quiet: map[string]*Fold{}}
+}
+
+// margin is where what is said about a step begins: below its status.
+func (p *Printer) margin() int {
+	if p.Wide {
+		return 14
+	}
+	return 10
+}
+
+// Title says what the story is of.
+func (p *Printer) Title(targets []Target, cluster string, steps []*Step) error {
+	var what []string
+	for _, t := range targets {
+		what = append(what, t.Where())
+	}
+	spans := []span{{style: bold, text: strings.Join(what, ", ")}, {style: plainText, text: " of cluster " + cluster}}
+	if n := len(steps); n > 0 {
+		spans = append(spans, span{style: dim, text: ": " + count(n, "step")})
+		if took := steps[n-1].Time.Sub(steps[0].Time); took >= time.Second {
+			spans = append(spans, span{style: dim, text: " in " + took.Round(time.Second).String()})
+		}
+	}
+	p.page.line(0, 2, spans...)
+	levels := map[string]bool{}
+	for _, s := range steps {
+		if s.Level == "Metadata" && s.Verb != "get" && s.Verb != "list" && s.Verb != "watch" {
+			levels[s.Object.Resource] = true
+		}
+	}
+	for _, r := range sortedKeys(levels) {
+		p.page.line(0, 2, span{style: dim, text: "The audit policy keeps " + r + " at level Metadata: who and when, but no content."})
+	}
+	return p.page.err
+}
+
+// Print prints steps in order, repetitions folded.
+func (p *Printer) Print(steps []*Step) error {
+	for _, f := range fold(steps) {
+		like := likeness(f.Step)
+		switch {
+		case f.quiet && p.quiet[like] != nil:
+			again := p.quiet[like]
+			if again.Count == 0 {
+				again.Step = f.Step
+			}
+			again.Count, again.Stale, again.Last = again.Count+f.Count, again.Stale+f.Stale, f.Last
+			continue
+		case f.quiet && p.Live:
+			p.quiet[like] = &Fold{}
+			p.order = append(p.order, like)
+		case !f.quiet && p.Live && like == p.loud && !f.unique():
+			p.again(f)
+			continue
+		case !f.quiet:
+			p.Rest()
+			p.loud = like
+		}
+		p.fold(f)
+	}
+	return p.page.err
+}
+
+// Rest prints the repetitions that were counted and not printed yet.
+func (p *Printer) Rest() error {
+	for _, like := range p.order {
+		if f := p.quiet[like]; f.Count > 0 {
+			p.quietly(*f)
+		}
+	}
+	p.quiet, p.order = map[string]*Fold{}, nil
+	return p.page.err
+}
+
+// again is a line for a step that repeats the one before it.
+func (p *Printer) again(f Fold) {
+	p.page.line(0, p.margin(), span{style: dim, text: p.clock(f.Time)}, span{style: plainText, text: "  "}, span{style: codeStyle(f.Code), text: code(f.Step)},
+		span{style: plainText, text: " "}, span{style: bold, text: f.Action}, span{style: yellow, text: " again"}, span{style: dim, text: " by " + f.Who.short()})
+}
+
+// Note prints a remark between steps.
+func (p *Printer) Note(text string) error {
+	p.page.line(0, 2, span{style: dim, text: text})
+	return p.page.err
+}
+
+func (p *Printer) fold(f Fold) {
+	if day := f.Time.Format("Monday 2 January 2006"); day != p.day {
+		p.page.blank()
+		p.page.line(0, 2, span{style: bold, text: day}, span{style: dim, text: " (UTC)"})
+		p.day = day
+		p.was = false
+	} else if p.any && !p.was && !f.quiet {
+		p.page.blank()
+	} else if p.was && !f.quiet {
+		p.page.blank()
+	}
+	p.any, p.was = true, f.quiet
+	if f.quiet && !p.Wide {
+		p.quietly(f)
+		return
+	}
+	p.headline(f)
+	p.where(f)
+	for _, s := range f.Summary {
+		p.page.line(p.margin(), p.margin()+2, span{style: green, text: "+ "}, span{style: plainText, text: s})
+	}
+	if f.Requested && len(f.Changes) > 0 {
+		p.page.line(p.margin(), p.margin(), span{style: dim, text: "asked for, from a version that is not in the log:"})
+	}
+	var own, unseen []Change
+	for _, c := range f.changes() {
+		if c.By == "" {
+			own = append(own, c)
+		} else {
+			unseen = append(unseen, c)
+		}
+	}
+	p.changes(p.margin(), own)
+	p.ownership(f.Ownership)
+	p.webhooks(f.Webhooks)
+	if len(unseen) > 0 {
+		p.page.line(p.margin(), p.margin()+2, span{style: yellow, text: "? changed before this, in a request that is not in the log:"})
+		p.changes(p.margin()+2, unseen)
+	}
+	if f.Refusal != nil {
+		p.refusal(f.Step)
+	}
+	for _, n := range f.Notes {
+		p.page.line(p.margin(), p.margin()+2, span{style: dim, text: "· " + n})
+	}
+	if p.Wide {
+		p.wide(f.Step)
+	}
+}
+
+func (p *Printer) clock(t time.Time) string {
+	if p.Wide {
+		return t.Format("15:04:05.000")
+	}
+	return t.Format("15:04:05")
+}
+
+func codeStyle(code int32) style {
+	switch {
+	case code >= 400:
+		return boldRed
+	case code == 0:
+		return yellow
+	}
+	return green
+}
+
+func code(s *Step) string {
+	if s.Code == 0 || s.Code == 101 && s.Open {
+		return "..."
+	}
+	return strconv.Itoa(int(s.Code))
+}
+
+func (p *Printer) headline(f Fold) {
+	spans := []span{{style: dim, text: p.clock(f.Time)}, {style: plainText, text: "  "}, {style: codeStyle(f.Code), text: code(f.Step)}, {style: plainText, text: " "}, {style: bold, text: f.Action}}
+	if pad := 6 - len(f.Action); pad > 0 {
+		spans = append(spans, span{style: plainText, text: strings.Repeat(" ", pad)})
+	}
+	spans = append(spans, span{style: plainText, text: " "})
+	if p.Many || f.Object.Resource == "namespaces" {
+		spans = append(spans, span{style: bold, text: p.name(f.Object)})
+	} else {
+		spans = append(spans, p.who(f.Who)...)
+	}
+	if f.DryRun {
+		spans = append(spans, span{style: yellow, text: "  dry run", whole: true})
+	}
+	if f.Count > 1 {
+		spans = append(spans, span{style: yellow, text: fmt.Sprintf("  %d times until %s", f.Count, p.clock(f.Until())), whole: true})
+	}
+	p.page.line(0, p.margin(), spans...)
+	if p.Many || f.Object.Resource == "namespaces" {
+		p.page.line(p.margin(), p.margin()+2, append([]span{{style: plainText, text: "by "}}, p.who(f.Who)...)...)
+	}
+}
+
+func (p *Printer) name(o Object) string {
+	if !p.Kinds && o.Resource != "namespaces" {
+		return o.path()
+	}
+	kind := strings.ToLower(o.Kind)
+	if kind == "" {
+		kind = o.Resource
+	}
+	return kind + " " + o.path()
+}
+
+// who names the user, with what is behind the name.
+func (p *Printer) who(w Who) []span {
+	spans := []span{{style: cyan, text: w.Username}}
+	var behind []string
+	if w.EKS {
+		behind = append(behind, "Amazon EKS")
+	}
+	if w.ARN != "" && w.ARN != w.Username {
+		behind = append(behind, w.ARN)
+	}
+	if w.SessionName != "" && !strings.HasSuffix(w.ARN, "/"+w.SessionName) {
+		behind = append(behind, "session "+w.SessionName)
+	}
+	if w.Pod != "" {
+		behind = append(behind, "pod "+w.Pod)
+	}
+	for _, g := range w.Groups {
+		if g != "system:nodes" && g != "system:bootstrappers" {
+			behind = append(behind, "in "+g)
+		}
+	}
+	if len(behind) > 0 {
+		spans = append(spans, span{style: dim, text: " (" + strings.Join(behind, ", ") + ")", whole: true})
+	}
+	if w.As != nil {
+		spans = append(spans, span{style: yellow, text: " as "})
+		spans = append(spans, p.who(*w.As)...)
+	}
+	return spans
+}
+
+// where says from which program, which address, and under which field manager.
+func (p *Printer) where(f Fold) {
+	text := f.Client.Name
+	if text == "vpcLambda" {
+		text += " (Amazon EKS)"
+	}
+	if len(f.Client.IPs) > 0 {
+		text += " from " + strings.Join(f.Client.IPs, " via ")
+	}
+	if f.FieldManager != "" && f.Object.Subresource != "eviction" && f.Object.Subresource != "binding" && connects[f.Object.Subresource] == "" && f.Object.Subresource != "token" {
+		text += ", manager " + f.FieldManager
+		if f.Force {
+			text += ", by force"
+		}
+	}
+	p.page.line(p.margin(), p.margin()+2, span{style: dim, text: text})
+}
+
+// quietly prints a line for what a controller writes all the time.
+func (p *Printer) quietly(f Fold) {
+	text := f.Who.short()
+	if p.Many {
+		text = p.name(f.Object) + " by " + text
+	}
+	if f.Count > 1 {
+		text += ", " + count(f.Count, "time")
+		if until := p.clock(f.Until()); until != p.clock(f.Time) {
+			text += " until " + until
+		}
+	}
+	switch {
+	case f.Stale == f.Count:
+		text += " (modified meanwhile, tried again)"
+	case f.Stale > 0:
+		text += fmt.Sprintf(" (%d of them 409, tried again)", f.Stale)
+	}
+	c := code(f.Step)
+	if f.Stale < f.Count {
+		c = "200"
+	}
+	p.page.line(0, p.margin(), span{style: dim, text: p.clock(f.Time) + "  " + c + " " + f.Action + " " + text})
+}
+
+// simple are strings that can stand without quotation marks.
+var simple = regexp.MustCompile(`^[A-Za-z0-9_./:@%+*{}$-][^\s"'\\,{}\[\]]*$`)
+
+// show writes a value on one line. A string that might be taken for something else is quoted.
+func show(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		if !simple.MatchString(v) || v == "true" || v == "false" || v == "null" {
+			return quoted(v)
+		}
+		if _, err := strconv.ParseFloat(v, 64); err == nil {
+			return quoted(v)
+		}
+		return v
+	case map[string]any:
+		var parts []string
+		for _, k := range sortedKeys(v) {
+			parts = append(parts, k+": "+show(v[k]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case []any:
+		var parts []string
+		for _, e := range v {
+			parts = append(parts, show(e))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return fmt.Sprint(v)
+}
+
+func quoted(s string) string {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return strconv.Quote(s)
+	}
+	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(raw))
+}
+
+// quotes are those of a key in a path that can do without.
+var quotes = regexp.MustCompile(`="([A-Za-z0-9_./:-]+)"`)
+
+// display is a path as a person reads it: [name=web] for [name="web"].
+func display(path string) string { return quotes.ReplaceAllString(path, "=$1") }
+
+// displayPath sets names with dots in them, as labels have, apart as well.
+func displayPath(path fieldpath.Path) string {
+	var b strings.Builder
+	for _, e := range path {
+		if e.FieldName != nil && strings.ContainsAny(*e.FieldName, "./") {
+			b.WriteString("[" + *e.FieldName + "]")
+		} else {
+			b.WriteString(display(e.String()))
+		}
+	}
+	return b.String()
+}
+
+func (c Conflict) display() string {
+	if c.path != nil {
+		return displayPath(c.path)
+	}
+	return display(c.Path)
+}
+
+func (c Change) display() string {
+	if c.path != nil {
+		return displayPath(c.path)
+	}
+	return display(c.Path)
+}
+
+// withoutKey is the value of a list's element without the fields that are in its path already.
+func (c Change) withoutKey(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok || len(c.path) == 0 || c.path[len(c.path)-1].Key == nil {
+		return v
+	}
+	m = maps.Clone(m)
+	for _, f := range *c.path[len(c.path)-1].Key {
+		delete(m, f.Name)
+	}
+	return m
+}
+
+func (p *Printer) changes(indent int, all []Change) {
+	for i, c := range all {
+		p.change(indent, c)
+		if i+1 < len(all) && ownerLine(c) == ownerLine(all[i+1]) {
+			continue
+		}
+		if text := ownerLine(c); text != "" {
+			p.page.line(indent+2, indent+4, span{style: dim, text: text})
+		}
+	}
+}
+
+// ownerLine says whose a field is, and whose it was.
+func ownerLine(c Change) string {
+	var parts []string
+	switch {
+	case c.Op == "remove" && len(c.Lost) > 0:
+		parts = append(parts, "was owned by "+strings.Join(c.Lost, ", "))
+	case c.Op == "remove":
+	default:
+		if len(c.Owners) > 0 {
+			parts = append(parts, "owned by "+strings.Join(c.Owners, ", "))
+		}
+		if len(c.Lost) > 0 {
+			parts = append(parts, "no longer by "+strings.Join(c.Lost, ", "))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// block is how many lines a value may take before it is cut, unless everything is wanted.
+const block = 12
+
+func (p *Printer) change(indent int, c Change) {
+	glyph := map[string]span{"add": {style: green, text: "+ "}, "remove": {style: red, text: "- "}}[c.Op]
+	if glyph.text == "" {
+		glyph = span{style: yellow, text: "~ "}
+	}
+	path := span{style: plainText, text: c.display()}
+	c.From, c.To = c.withoutKey(c.From), c.withoutKey(c.To)
+	fits := func(value string) bool {
+		return p.page.width == 0 || indent+2+len([]rune(path.text))+2+len([]rune(value)) <= max(p.page.width, narrowest)
+	}
+	inner := indent + 2
+	switch {
+	case c.Op == "remove":
+		if v := show(c.From); c.From != nil && fits(v) {
+			p.page.line(indent, inner, glyph, path, span{style: dim, text: ": "}, span{style: red, text: v})
+		} else {
+			p.page.line(indent, inner, glyph, path)
+		}
+	case c.Op == "add" || c.unknown || c.From == nil:
+		if v := show(c.To); fits(v) {
+			p.page.line(indent, inner, glyph, path, span{style: dim, text: ": "}, span{style: green, text: v})
+		} else if lines := blockLines(c.To); len(lines) > 1 {
+			p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
+			p.lines(inner, lines, green, "")
+		} else {
+			p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
+			p.page.line(inner, inner, span{style: green, text: v})
+		}
+	default:
+		from, to := show(c.From), show(c.To)
+		if multiline(c.From) || multiline(c.To) || !scalar(c.From) && !scalar(c.To) && !fits(from+" -> "+to) {
+			p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
+			p.edits(inner, blockLines(c.From), blockLines(c.To))
+			return
+		}
+		arrow := []span{{style: red, text: from}, {style: dim, text: " -> "}, {style: green, text: to}}
+		if fits(from + " -> " + to) {
+			p.page.line(indent, inner, append([]span{glyph, path, {style: dim, text: ": "}}, arrow...)...)
+			return
+		}
+		p.page.line(indent, inner, glyph, path, span{style: dim, text: ":"})
+		if w := max(p.page.width, narrowest); inner+len([]rune(from+" -> "+to)) <= w {
+			p.page.line(inner, inner, arrow...)
+			return
+		}
+		if prefix := commonPrefix(from, to); prefix != "" {
+			p.page.line(inner, inner, span{style: dim, text: prefix})
+			p.page.line(inner, inner+2, span{style: red, text: from[len(prefix):]}, arrow[1], span{style: green, text: to[len(prefix):]})
+			return
+		}
+		p.page.line(inner, inner+2, span{style: red, text: "- " + from})
+		p.page.line(inner, inner+2, span{style: green, text: "+ " + to})
+	}
+}
+
+// commonPrefix is what two long values have in common up to a joint, such as an image up to its tag.
+func commonPrefix(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	n = strings.LastIndexAny(a[:n], "/:,= ") + 1
+	if n < 20 {
+		return ""
+	}
+	return a[:n]
+}
+
+func scalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+func multiline(v any) bool {
+	s, ok := v.(string)
+	return ok && strings.Contains(s, "\n")
+}
+
+// blockLines writes a value on several lines: text as it is, everything else as YAML.
+func blockLines(v any) []string {
+	s, ok := v.(string)
+	if !ok {
+		raw, err := yaml.Marshal(v)
+		if err != nil {
+			return []string{show(v)}
+		}
+		s = string(raw)
+	}
+	return strings.Split(strings.TrimRight(s, "\n"), "\n")
+}
+
+func (p *Printer) lines(indent int, all []string, st style, prefix string) {
+	shown := all
+	if !p.Wide && len(all) > block+1 {
+		shown = all[:block]
+	}
+	for _, l := range shown {
+		p.page.line(indent, indent+2+len(prefix), span{style: st, text: prefix + strings.ReplaceAll(l, "\t", "    ")})
+	}
+	if n := len(all) - len(shown); n > 0 {
+		p.page.line(indent, indent, span{style: dim, text: fmt.Sprintf("and %d more lines (-o wide shows them)", n)})
+	}
+}
+
+// edits shows which lines of a text came and went.
+func (p *Printer) edits(indent int, from, to []string) {
+	type edit struct {
+		st   style
+		text string
+	}
+	var all []edit
+	for _, e := range lineEdits(from, to) {
+		switch e.op {
+		case '-':
+			all = append(all, edit{red, "- " + e.text})
+		case '+':
+			all = append(all, edit{green, "+ " + e.text})
+		}
+	}
+	shown := all
+	if !p.Wide && len(all) > 2*block+1 {
+		shown = all[:2*block]
+	}
+	for _, e := range shown {
+		p.page.line(indent, indent+4, span{style: e.st, text: strings.ReplaceAll(e.text, "\t", "    ")})
+	}
+	if n := len(all) - len(shown); n > 0 {
+		p.page.line(indent, indent, span{style: dim, text: fmt.Sprintf("and %d more lines (-o wide shows them)", n)})
+	}
+}
+
+func (p *Printer) ownership(all []Ownership) {
+	say := func(manager, what string, paths []string) {
+		if len(paths) == 0 {
+			return
+		}
+		n := 3
+		if p.Wide {
+			n = len(paths)
+		}
+		var shown []string
+		for _, path := range paths[:min(n, len(paths))] {
+			shown = append(shown, display(path))
+		}
+		text := strings.Join(shown, ", ")
+		if more := len(paths) - len(shown); more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		p.page.line(p.margin(), p.margin()+4, span{style: yellow, text: "= "}, span{style: plainText, text: manager}, span{style: dim, text: " " + what + ": " + text})
+	}
+	for _, o := range all {
+		say(o.Manager, "now owns, unchanged", o.Gained)
+		say(o.Manager, "no longer owns", o.Lost)
+	}
+}
+
+func (p *Printer) webhooks(all []Webhook) {
+	for _, w := range all {
+		name := w.Name
+		if w.Configuration != "" && w.Configuration != w.Name {
+			name = w.Configuration + "/" + w.Name
+		}
+		switch {
+		case w.FailedOpen:
+			p.page.line(p.margin(), p.margin()+2, span{style: yellow, text: "webhook "}, span{style: plainText, text: name}, span{style: yellow, text: " failed and was ignored (failurePolicy: Ignore)"})
+		case w.Mutated:
+			p.page.line(p.margin(), p.margin()+2, span{style: yellow, text: "webhook "}, span{style: plainText, text: name}, span{style: dim, text: " patched"})
+			p.changes(p.margin()+2, w.Patch)
+		case p.Wide:
+			p.page.line(p.margin(), p.margin()+2, span{style: dim, text: "webhook " + name + " changed nothing"})
+		}
+	}
+}
+
+func (p *Printer) refusal(s *Step) {
+	r := s.Refusal
+	say := func(spans ...span) {
+		p.page.line(p.margin(), p.margin()+4, append([]span{{style: boldRed, text: "! "}}, spans...)...)
+	}
+	switch {
+	case len(r.Conflicts) > 0:
+		p.conflicts(s)
+	case r.Stale != nil:
+		switch {
+		case r.Stale.Had == "":
+			say(span{style: plainText, text: "the object had been modified since it was read"})
+		case len(r.Stale.By) > 0:
+			by := r.Stale.By[len(r.Stale.By)-1]
+			say(span{style: plainText, text: fmt.Sprintf("was made from version %s, but %s had written since (%s at %s)", r.Stale.Had, by.Who, by.Action, hour(by.Time))})
+		default:
+			say(span{style: plainText, text: "was made from version " + r.Stale.Had + ", which is not the newest"})
+		}
+		p.page.line(p.margin()+2, p.margin()+4, span{style: dim, text: "read the object again and repeat the change"})
+	case r.Kind == "denied" && r.By != "":
+		say(span{style: plainText, text: "denied by "}, span{style: bold, text: r.By}, span{style: plainText, text: ": " + strings.TrimSpace(r.Message)})
+	case r.Kind == "forbidden":
+		why := r.Message
+		if _, rest, ok := strings.Cut(why, "\" cannot "); ok {
+			why = "may not " + rest
+		}
+		say(span{style: plainText, text: why})
+		if s.Authorization != "" {
+			p.page.line(p.margin()+2, p.margin()+4, span{style: dim, text: "the authorizer says: " + s.Authorization})
+		}
+	default:
+		for _, c := range r.Causes {
+			say(span{style: plainText, text: c.Field + ": " + c.Message})
+		}
+		if r.Message != "" {
+			say(span{style: plainText, text: r.Message})
+		}
+	}
+}
+
+func hour(rfc3339 string) string {
+	t, err := time.Parse(time.RFC3339, rfc3339)
+	if err != nil {
+		return rfc3339
+	}
+	return t.Format("15:04:05")
+}
+
+// conflicts spells out whose the fields are, what the apply wanted, and what would settle it.
+func (p *Printer) conflicts(s *Step) {
+	for _, c := range s.Refusal.Conflicts {
+		p.page.line(p.margin(), p.margin()+4, span{style: boldRed, text: "! "}, span{style: plainText, text: c.display()})
+		spans := []span{{style: plainText, text: "belongs to "}, {style: bold, text: c.Owner}}
+		if c.Since != nil {
+			spans = append(spans, span{style: dim, text: fmt.Sprintf(" (%s, %s at %s)", c.Since.Who, c.Since.Action, hour(c.Since.Time))})
+		}
+		if c.Is != nil || c.Wanted != nil {
+			spans = append(spans, span{style: plainText, text: ": is "}, span{style: plainText, text: show(c.Is)}, span{style: plainText, text: ", wanted "}, span{style: plainText, text: show(c.Wanted)})
+		}
+		p.page.line(p.margin()+4, p.margin()+6, spans...)
+	}
+	them, fields := "it", "field"
+	if len(s.Refusal.Conflicts) > 1 {
+		them, fields = "them", "fields"
+	}
+	take := "--force-conflicts"
+	leave := "without the " + fields + " the apply leaves " + them + " alone"
+	if s.Who.EKS {
+		take, leave = "aws eks update-addon --resolve-conflicts OVERWRITE", "PRESERVE leaves "+them+" alone"
+	}
+	p.page.line(p.margin()+2, p.margin()+4, span{style: dim, text: fmt.Sprintf("nothing was applied; %s would take %s for %s, %s", take, them, s.FieldManager, leave)})
+}
+
+// wide is what else is known.
+func (p *Printer) wide(s *Step) {
+	row := func(name, value string) {
+		if value != "" {
+			p.page.line(p.margin(), p.margin()+12, span{style: dim, text: fmt.Sprintf("%-10s", name) + value})
+		}
+	}
+	row("request", s.Verb+" "+s.URI)
+	row("agent", s.Client.UserAgent)
+	row("role", s.Who.CanonicalARN)
+	row("key", s.Who.AccessKeyID)
+	row("allowed", s.Authorization)
+	row("audit", s.AuditID+" at level "+s.Level)
+}
+
+func sortedKeys[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
