@@ -213,14 +213,14 @@ func (d *Document) member(b []byte, i, depth, first, last int, key []byte) int {
 		c := &d.stack[n]
 		p := d.paths[c.path]
 		to := c.from + len(key)
-		if to > len(p.keys) || p.keys[c.from:to] != string(key) {
+		if to > len(p.keys) || to < len(p.keys) && p.keys[to] != '.' || p.keys[c.from:to] != string(key) {
 			continue
 		}
 		dot := c.dot
 		for p.dots[dot] < to {
 			dot++
 		}
-		if p.dots[dot] != to || c.seen&(1<<dot) != 0 {
+		if c.seen&(1<<dot) != 0 {
 			continue
 		}
 		c.seen |= 1 << dot
