@@ -129,8 +129,11 @@ func (c *condition) literal() string {
 	return c.text
 }
 
-// words are whole words of every value which fulfils the condition, as long as nothing alphanumeric is around the value.
-func (c *condition) words() []string { return wholeWords(c.literal(), !c.anyBefore, !c.anyAfter) }
+// words are whole words of every message that has, between characters which are no letters or digits, a value that fulfils the condition;
+// escaped says that the message may have the value as JSON writes it.
+func (c *condition) words(escaped bool) []string {
+	return wholeWords(c.literal(), !c.anyBefore, !c.anyAfter, escaped)
+}
 
 // number is an integer, exactly, or another number as good as a float64 can.
 type number struct {
@@ -189,15 +192,17 @@ func (n number) compare(m number) int {
 	return 0
 }
 
-// wholeWords cuts text as package word does, without a word that touches an end behind which more of it may follow.
-func wholeWords(text string, beginning, ending bool) []string {
+// wholeWords cuts text as package word does, without a word that touches an end behind which more of it may follow, or when escaped a
+// character that JSON may write as \n or \u00fc, with letters that become part of the word.
+func wholeWords(text string, beginning, ending, escaped bool) []string {
+	apart := func(c byte) bool { return !escaped || ' ' <= c && c < 0x7f && c != '"' && c != '\\' }
 	var words []string
 	for i := 0; i < len(text); {
 		start := i
 		for i < len(text) && word.Is(text[i]) {
 			i++
 		}
-		if i-start >= word.Min && (start > 0 || beginning) && (i < len(text) || ending) {
+		if i-start >= word.Min && (start == 0 && beginning || start > 0 && apart(text[start-1])) && (i == len(text) && ending || i < len(text) && apart(text[i])) {
 			words = append(words, text[start:min(i, start+word.Max)])
 		}
 		i++

@@ -107,7 +107,7 @@ func (s *scanner) field() (field, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &expression[string]{holds: c.holds, words: c.words()}, nil
+		return &expression[string]{holds: c.holds, words: c.words(false)}, nil
 	})
 	return f, err
 }

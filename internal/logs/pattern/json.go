@@ -69,7 +69,7 @@ func (s *scanner) jsonCondition() (*expression[*fastjson.Value], error) {
 	if err != nil {
 		return nil, err
 	}
-	leaf := &expression[*fastjson.Value]{holds: path.any(func(v *fastjson.Value) bool {
+	leaf := &expression[*fastjson.Value]{words: c.words(true), holds: path.any(func(v *fastjson.Value) bool {
 		// Only strings and numbers are compared; a selector that finds nothing else doesn't match, whatever the operator.
 		switch v.Type() {
 		case fastjson.TypeString:
@@ -240,4 +240,7 @@ func plainInJSON(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' }) < 0
 }
 
-func (p *jsonPattern) words() []string { return nil }
+// words are those of the values that must be there.
+func (p *jsonPattern) words() []string {
+	return p.where.must(func(leaf *expression[*fastjson.Value]) []string { return leaf.words })
+}

@@ -372,22 +372,27 @@ func TestExtract(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
-		"":                                      "",
-		"ERROR":                                 "", // ERRORCODE has it, too
-		`"INTERNAL SERVER ERROR"`:               "SERVER",
-		`" an ERROR, "`:                         "ERROR an",
-		`-"an old ERROR"`:                       "",
-		`?"a new ERROR" ?"the new car"`:         "new",
-		"%a new ERROR%":                         "",
-		"[level=ERROR, rest]":                   "ERROR",
-		"[level=ERROR || level=WARN, rest]":     "",
-		"[level=ERR*, rest]":                    "",
-		`[level, url="*/api/users/*", ...]`:     "api users",
-		"[status=404, ...]":                     "", // 404.0 equals it
-		`[status="404", ...]`:                   "404",
-		"[status!=x1, ...]":                     "",
-		`[a=xx && a=x*, b="yy-zz"]`:             "xx yy zz",
-		`[a="` + strings.Repeat("a", 70) + `"]`: strings.Repeat("a", 64),
+		"":                                  "",
+		"ERROR":                             "", // ERRORCODE has it, too
+		`"INTERNAL SERVER ERROR"`:           "SERVER",
+		`" an ERROR, "`:                     "ERROR an",
+		`-"an old ERROR"`:                   "",
+		`?"a new ERROR" ?"the new car"`:     "new",
+		"%a new ERROR%":                     "",
+		"[level=ERROR, rest]":               "ERROR",
+		"[level=ERROR || level=WARN, rest]": "",
+		"[level=ERR*, rest]":                "",
+		`[level, url="*/api/users/*", ...]`: "api users",
+		"[status=404, ...]":                 "", // 404.0 equals it
+		`[status="404", ...]`:               "404",
+		"[status!=x1, ...]":                 "",
+		`{ $.eventType = "UpdateTrail" && $.n = 404 }`:     "UpdateTrail",
+		`{ $.a = "aws-auth" || $.b = "auth" }`:             "auth",
+		`{ $.a = *-bb-cc-* && $.b = "a<dd\"xx<yy" }`:       "bb cc yy",
+		`{ $.a != "xx" && $.b NOT EXISTS && $.c IS NULL }`: "",
+		"{ $.a = \"xx\nyy zz\tgrößer als\" }":              "als",
+		`[a=xx && a=x*, b="yy-zz"]`:                        "xx yy zz",
+		`[a="` + strings.Repeat("a", 70) + `"]`:            strings.Repeat("a", 64),
 	} {
 		p, err := Parse(pattern)
 		if err != nil {

@@ -99,10 +99,10 @@ func (t term) in(message string) bool {
 func (t *terms) words() []string {
 	var words []string
 	for _, one := range t.include {
-		words = append(words, wholeWords(one.text, false, false)...)
+		words = append(words, wholeWords(one.text, false, false, false)...)
 	}
 	for i, one := range t.optional {
-		inside := wholeWords(one.text, false, false)
+		inside := wholeWords(one.text, false, false, false)
 		if i == 0 {
 			words = inside
 		} else {

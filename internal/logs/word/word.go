@@ -7,6 +7,11 @@
 // serviceaccount, kube, system.
 package word
 
+import (
+	"bytes"
+	"strconv"
+)
+
 // The length of a word in bytes. A run shorter than Min is no word; of one longer than Max the first
 // Max bytes are the word.
 const (
@@ -44,3 +49,38 @@ var inWord = func() (table [256]bool) {
 	}
 	return table
 }()
+
+// Unescaped reads the \u escapes of ASCII characters in a JSON text: x\u003caws becomes x<aws. It is false, without
+// a copy, when there are none. Other escapes stay: none of them is a letter or a digit.
+//
+// An encoder may write any character so. Whoever keeps words of messages keeps those of both forms, because whoever looks for
+// the words of a JSON value knows only what the value is, not how the message writes it.
+func Unescaped(text []byte) ([]byte, bool) {
+	if !bytes.Contains(text, []byte(`\u00`)) {
+		return nil, false
+	}
+	out := make([]byte, 0, len(text))
+	found := false
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) {
+			if c, ok := escape(text[i+1:]); ok {
+				out, found = append(out, c), true
+				i += len("u0000")
+				continue
+			}
+			out = append(out, text[i]) // and the character behind it, which may be a backslash, as it is
+			i++
+		}
+		out = append(out, text[i])
+	}
+	return out, found
+}
+
+// escape reads u00XX.
+func escape(text []byte) (byte, bool) {
+	if len(text) < len("u0000") || text[0] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[1:5]), 16, 16)
+	return byte(n), err == nil && n < 0x80
+}

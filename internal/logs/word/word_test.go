@@ -46,3 +46,26 @@ func TestEachStops(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestUnescaped(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"a":"x\u003caws"}`:    `{"a":"x<aws"}`,
+		`\u0061\u0062`:          `ab`,
+		`\u0061\n\u006A\u006a"`: `a\njj"`,
+		`\\u0061\u0062`:         `\\u0061b`,
+		`\u0061\`:               `a\`,
+		`\u0061\u`:              `a\u`,
+		`\u0061\u00`:            `a\u00`,
+		`\u0061\u00zz\u00e9`:    `a\u00zz\u00e9`,
+	} {
+		if got, ok := Unescaped([]byte(text)); !ok || string(got) != want {
+			t.Errorf("%s becomes %s, %v; want %s", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{``, `\n`, `\u00e9`, `\\u0061`, `\u00`} {
+		if got, ok := Unescaped([]byte(text)); ok {
+			t.Errorf("%s becomes %s", text, got)
+		}
+	}
+}
