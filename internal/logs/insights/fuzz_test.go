@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,7 +67,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Any query over nasty events ends, within its memory, without a panic; and with its result the condition for skipping agrees.
+// Any query over nasty events ends, within its memory and without a panic, with a result of the promised form; and the condition for skipping agrees with what it keeps.
 func FuzzEvaluate(f *testing.F) {
 	seeds(f)
 	r := rand.New(rand.NewPCG(7, 8))
@@ -100,7 +99,6 @@ func FuzzEvaluate(f *testing.F) {
 			}
 			return
 		}
-		began := time.Now()
 		workers := []*insights.Worker{p.NewWorker(), p.NewWorker()}
 		for i, e := range events {
 			w, row := workers[i%2], reader{e, p.Fields()}
@@ -123,9 +121,6 @@ func FuzzEvaluate(f *testing.F) {
 			if len(row) != len(result.Columns) {
 				t.Fatalf("%q gives a row of %d values for the columns %s", text, len(row), result.Columns)
 			}
-		}
-		if took := time.Since(began); took > time.Minute {
-			t.Fatalf("%q takes %s for %d events", text, took, len(events))
 		}
 	})
 }

@@ -2,7 +2,6 @@ package insights
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
@@ -14,26 +13,25 @@ import (
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_AnalyzeLogData_Compare.html
 type patternSink struct {
 	of      code
-	windows []Window // diff: the range asked for, and the one compared with
+	windows []Window // diff: the range asked for, and the one compared with; else nil
 	time    code     // diff: @timestamp
 }
 
-// diffColumns are what diff adds to the columns of pattern.
+// diffColumns are what diff adds to the columns of pattern: how many events more (or, negative, fewer) there are than in the window compared
+// with, and the same in words. AWS shows both in its console; how it calls them in results is not documented.
 var diffColumns = []string{"@diffEventCount", "@diffDescription"}
 
 type patternState struct {
 	sink     *patternSink
-	patterns []*value.Patterns // by window
+	patterns *value.Patterns
 	bytes    int
 	account  account
 }
 
 func (p *patternSink) newState(_ *segment, b *budget, command string) state {
-	s := &patternState{sink: p, account: account{budget: b, command: command, advice: "filter more, or shorten the time range"}}
-	for range max(1, len(p.windows)) {
-		s.patterns = append(s.patterns, value.NewPatterns())
-	}
-	return s
+	return &patternState{sink: p, patterns: value.NewPatterns(), account: account{
+		budget: b, command: command, advice: "filter more, or shorten the time range",
+	}}
 }
 
 func (s *patternState) add(f *frame) error {
@@ -41,86 +39,66 @@ func (s *patternState) add(f *frame) error {
 	if of.IsNull() {
 		return nil
 	}
-	message := of.String()
-	if len(s.sink.windows) == 0 {
-		s.patterns[0].Add(message)
+	if s.sink.windows == nil {
+		s.patterns.Add(of.String())
 	} else {
-		ms, _ := s.sink.time.eval(f).AsNumber()
-		for i, w := range s.sink.windows {
-			if float64(w.Start) <= ms && ms <= float64(w.End) {
-				s.patterns[i].Add(message)
-			}
+		at, _ := s.sink.time.eval(f).AsNumber()
+		if s.sink.windows[0].contains(at) {
+			s.patterns.Add(of.String())
+		}
+		if s.sink.windows[1].contains(at) {
+			s.patterns.AddEarlier(of.String())
 		}
 	}
 	before := s.bytes
-	s.bytes = 0
-	for _, p := range s.patterns {
-		s.bytes += p.Bytes()
-	}
-	if s.bytes != before {
+	if s.bytes = s.patterns.Bytes(); s.bytes != before {
 		return s.account.take(s.bytes - before)
 	}
 	return nil
 }
 
+func (w Window) contains(ms float64) bool { return float64(w.Start) <= ms && ms <= float64(w.End) }
+
 func (s *patternState) merge(other state) error {
-	for i, p := range s.patterns {
-		p.Merge(other.(*patternState).patterns[i])
-	}
+	s.patterns.Merge(other.(*patternState).patterns)
 	return nil
 }
 
 func (s *patternState) rows() []keptRow {
 	var rows []keptRow
-	if len(s.sink.windows) == 0 {
-		for _, r := range s.patterns[0].Results() {
+	if s.sink.windows == nil {
+		for _, r := range s.patterns.Results() {
 			rows = append(rows, r)
 		}
 		return rows
 	}
-	pattern, count := slices.Index(value.PatternColumns, "@pattern"), slices.Index(value.PatternColumns, "@sampleCount")
-	before := make(map[string][]value.Value)
-	previous := s.patterns[1].Results()
-	for _, r := range previous {
-		before[r[pattern].String()] = r
+	patterns := s.patterns.Patterns()
+	total := int64(0)
+	for _, p := range patterns {
+		total += p.Count
 	}
-	for _, r := range s.patterns[0].Results() {
-		was, now := 0.0, 0.0
-		now, _ = r[count].AsNumber()
-		if p := before[r[pattern].String()]; p != nil {
-			was, _ = p[count].AsNumber()
-			delete(before, r[pattern].String())
-		}
-		rows = append(rows, append(slices.Clone(r), value.Number(now-was), value.String(described(was, now))))
-	}
-	for _, r := range previous {
-		if before[r[pattern].String()] == nil {
-			continue
-		}
-		was, _ := r[count].AsNumber()
-		gone := slices.Clone(r)
-		gone[count] = value.Int(0)
-		if ratio := slices.Index(value.PatternColumns, "@ratio"); ratio >= 0 {
-			gone[ratio] = value.Int(0)
-		}
-		rows = append(rows, append(gone, value.Number(-was), value.String(described(was, 0))))
+	for _, p := range patterns {
+		rows = append(rows, keptRow{
+			value.String(p.Text), value.Div(value.Int(p.Count), value.Int(max(total, 1))), value.Int(p.Count), value.String(p.Severity),
+			value.Int(p.Count - p.Earlier), value.String(difference(p.Earlier, p.Count)),
+		})
 	}
 	return rows
 }
 
-// described says in words how often a pattern occurs, compared with the previous window.
-func described(was, now float64) string {
+// difference says in words how often a pattern occurs, compared with before.
+func difference(before, now int64) string {
 	switch {
-	case was == 0:
+	case before == 0:
 		return "New"
 	case now == 0:
 		return "Disappeared"
-	case now == was:
+	case now == before:
 		return "No change"
-	case now > was:
-		return fmt.Sprintf("%.1f%% increase", (now-was)/was*100)
+	case now > before:
+		return fmt.Sprintf("%.1f%% more", float64(now-before)/float64(before)*100)
 	}
-	return fmt.Sprintf("%.1f%% decrease", (was-now)/was*100)
+	return fmt.Sprintf("%.1f%% fewer", float64(before-now)/float64(before)*100)
 }
 
 func (s *patternState) release() { s.account.release() }
