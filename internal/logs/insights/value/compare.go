@@ -92,14 +92,16 @@ func compareNumbers(a, b Value) int {
 	return rational(a, x).Cmp(rational(b, y))
 }
 
-// rational is the exact value of a number.
+// rational is the exact value of a number: what it is shown as. A text beyond the longest counts as the double nearest to it.
 func rational(v Value, f float64) *big.Rat {
-	if (v.kind == NumberKind || v.kind == StringKind) && v.text != "" && len(v.text) <= longest {
-		if r, ok := new(big.Rat).SetString(v.text); ok {
-			return r
-		}
+	if len(v.text) > longest {
+		v = Number(f)
 	}
-	return new(big.Rat).SetFloat64(f)
+	r, ok := new(big.Rat).SetString(v.String())
+	if v.kind == TimeKind || !ok {
+		return new(big.Rat).SetFloat64(f)
+	}
+	return r
 }
 
 // rank orders kinds of values: absent, structures, text, numbers.
@@ -194,7 +196,7 @@ func AppendKey(b []byte, v Value) []byte {
 	}
 	at := len(b)
 	b = append(b, 0, 0) // the length as most often: 1 + two bytes at most of uvarint
-	if v.kind == NumberKind && !(math.Abs(v.num) > exact && integer(v.text)) {
+	if v.kind == NumberKind && !(math.Abs(v.num) >= exact && integer(v.text)) {
 		b = appendNumber(b, v.num)
 	} else {
 		b = v.Append(b)

@@ -231,7 +231,7 @@ func (v Value) AsInt() (int64, bool) {
 		return n, err == nil
 	}
 	f, ok := v.AsNumber()
-	if !ok || f != math.Trunc(f) || math.Abs(f) >= 1<<63 || v.text != "" && math.Abs(f) > exact {
+	if !ok || f != math.Trunc(f) || math.Abs(f) > exact || math.Abs(f) == exact && v.text != "" {
 		return 0, false
 	}
 	return int64(f), true
