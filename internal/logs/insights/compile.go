@@ -119,7 +119,7 @@ func (c *planner) open() *segment {
 }
 
 func (c *planner) command(command command, before, after []command) {
-	if c.segment.dedup != nil {
+	if count[dedupCommand](before) > 0 {
 		if _, isLimit := command.(limitCommand); !isLimit {
 			c.fail(command, "%s stands after dedup\x00only limit can follow dedup; write it before", firstWord(command))
 		}

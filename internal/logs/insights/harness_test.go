@@ -1,8 +1,10 @@
 package insights_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights"
@@ -75,20 +77,25 @@ func compile(t testing.TB, query string, o insights.Options) *insights.Plan {
 	return p
 }
 
-// run runs a query over events, dealt to workers in turn.
+// run runs a query over events, dealt to workers in turn, each of which works in a goroutine of its own.
 func run(t testing.TB, p *insights.Plan, workers int, events []event) *insights.Result {
 	t.Helper()
 	var ws []*insights.Worker
 	for range workers {
 		ws = append(ws, p.NewWorker())
 	}
-	for i, e := range events {
-		if err := ws[i%workers].Push(reader{e, p.Fields()}); err != nil {
-			t.Fatal(err)
-		}
+	errs := make([]error, workers)
+	var wait sync.WaitGroup
+	for i, w := range ws {
+		wait.Go(func() {
+			for at := i; at < len(events) && errs[i] == nil; at += workers {
+				errs[i] = w.Push(reader{events[at], p.Fields()})
+			}
+		})
 	}
+	wait.Wait()
 	r, err := p.Finish(ws)
-	if err != nil {
+	if err = errors.Join(append(errs, err)...); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -41,7 +41,7 @@ func (a *account) take(bytes int) error {
 	more := a.pending > 0
 	a.pending = 0
 	if more && used > a.budget.limit {
-		return fmt.Errorf("%s holds more than %s, which a query may: %s: %w", a.command, humanize.IBytes(uint64(a.budget.limit)), a.advice, ErrMemory)
+		return fmt.Errorf("%s holds more than the %s that a query may take: %s: %w", a.command, humanize.IBytes(uint64(a.budget.limit)), a.advice, ErrMemory)
 	}
 	return nil
 }

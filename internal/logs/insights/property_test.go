@@ -354,9 +354,9 @@ func everything(r *insights.Result) string {
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	for query, says := range map[string]string{
-		"fields @timestamp, @message":                      "the result holds more than",
-		"sort code":                                        "the result holds more than",
-		"stats count(*) by @message":                       "stats count(*) by @message holds more than",
+		"fields @timestamp, @message":                      "the result holds more than the 1.0 MiB",
+		"sort code":                                        "the result holds more than the 1.0 MiB",
+		"stats count(*) by @message":                       "stats count(*) by @message holds more than the 1.0 MiB",
 		"stats count_distinct(@message), count(*) by verb": "",
 	} {
 		o := options()
