@@ -113,6 +113,11 @@ func TestCommands(t *testing.T) {
 			`filter verb = 'watch' | stats count(*)`:                                             "count(*)",
 			`stats count(*) by verb, code | sort verb, code | limit 3`:                           "verb | code | count(*)\ndelete | - | 1\nget | 200 | 1\nget | 404 | 1",
 
+			`stats COUNT(*) by verb | sort count(*) desc | limit 1 | filter count( * ) > 1`:                    "verb | COUNT(*)\nget | 2",
+			`stats sum(ms) / count(*) by verb | sort sum(ms)/count(*) desc | limit 2`:                          "verb | sum(ms) / count(*)\npatch | 88\nlist | 40",
+			`fields 5 as five, jsonParse(@message) as js | limit 1 | display five, js.verb`:                    "five | js.verb\n5 | delete",
+			`fields verb as v, ms | limit 3 | filter ms > 5 | limit 2 | filter v != 'patch' | display v, code`: "v | code\ndelete | -",
+
 			// dedup
 			`display verb, ms | dedup verb`:                                  "verb | ms\ndelete | 7\npatch | 88\nget | 3\nlist | 40",
 			`display verb, ms | sort @timestamp asc | dedup verb`:            "verb | ms\nget | 12.5\nlist | 40\npatch | 88\ndelete | 7",

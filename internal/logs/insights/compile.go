@@ -68,35 +68,10 @@ func (c *planner) next(sinkOf string) *segment {
 	}
 	c.plan.segments = append(c.plan.segments, s)
 	c.segment = s
-	// Columns so far keep what they mean, by name.
 	for i, column := range c.columns {
-		if before.sink == nil {
-			c.columns[i].of = c.carry(column.of)
-		}
-	}
-	if before.sink == nil {
-		for name, of := range before.names {
-			s.names[name] = c.carry(of)
-		}
-		s.texts = make(map[string]int)
-		for text, i := range before.texts {
-			s.texts[text] = c.carry(fieldCode(i)).field
-		}
+		c.columns[i].of = fieldCode(s.carry(column.of))
 	}
 	return s
-}
-
-// carry puts a value out of the segment before and makes it a field of this one.
-func (c *planner) carry(of code) code {
-	if of.isConstant {
-		return of
-	}
-	s := c.segment
-	i := s.previous.put(of)
-	for len(s.fields) <= i {
-		s.fields = append(s.fields, "")
-	}
-	return fieldCode(i)
 }
 
 // needOrder makes the fields that order events available.
@@ -148,11 +123,16 @@ func (c *planner) command(command command, before, after []command) {
 			s.dedup = append(s.dedup, c.name(field))
 		}
 	case patternCommand:
-		diff, _ := firstOf(after).(diffCommand)
+		var diff diffCommand
+		if len(after) > 0 {
+			diff, _ = after[0].(diffCommand)
+		}
 		c.pattern(e, e.of, diff, before)
 	case diffCommand:
-		if _, ok := firstOf(reversed(before)).(patternCommand); ok {
-			return // it is part of that
+		if len(before) > 0 {
+			if _, ok := before[len(before)-1].(patternCommand); ok {
+				return // it is part of that
+			}
 		}
 		c.pattern(e, nameExpression{e.span, "@message"}, e, before)
 	case anomalyCommand:
@@ -171,19 +151,6 @@ func (c *planner) command(command command, before, after []command) {
 func firstWord(c command) string {
 	word, _, _ := strings.Cut(c.String(), " ")
 	return word
-}
-
-func firstOf(commands []command) command {
-	if len(commands) == 0 {
-		return nil
-	}
-	return commands[0]
-}
-
-func reversed(commands []command) []command {
-	commands = slices.Clone(commands)
-	slices.Reverse(commands)
-	return commands
 }
 
 // show adds a column to those of the result, or lets one of that name show something else.
@@ -295,13 +262,11 @@ func (c *planner) statsCommand(e statsCommand, before []command) {
 	if n := count[statsCommand](before); n == 2 {
 		c.fail(e, "a third stats command\x00a query has at most two")
 	} else if n == 1 {
-		for i := len(before) - 1; ; i-- {
-			switch between := before[i].(type) {
+		first := slices.IndexFunc(before, func(b command) bool { _, ok := b.(statsCommand); return ok })
+		for _, between := range before[first:] {
+			switch between.(type) {
 			case sortCommand, limitCommand:
 				c.fail(between, "%s stands between two stats commands\x00write it behind the second one", firstWord(between))
-			}
-			if _, ok := before[i].(statsCommand); ok {
-				break
 			}
 		}
 	}
@@ -317,8 +282,8 @@ func (c *planner) statsCommand(e statsCommand, before []command) {
 			}
 			c.fail(at, "stats has two columns called %s\x00give one of them another name with as", i.name())
 		}
-		if call, ok := i.of.(callExpression); ok {
-			texts[canonical(call)] = len(names)
+		if _, isName := i.of.(nameExpression); !isName {
+			texts[i.of.String()] = len(names)
 		}
 		names = append(names, i.name())
 	}
@@ -367,7 +332,7 @@ func count[T command](commands []command) int {
 
 func (c *planner) pattern(at command, of expression, diff diffCommand, before []command) {
 	if !c.rowsAreEvents() {
-		c.fail(at, "%s stands after %s\x00it is about log events; write it before", firstWord(at), c.plan.places[len(c.plan.places)-1])
+		c.fail(at, "%s stands behind stats or pattern\x00it is about log events: write diff right behind pattern, and pattern before stats", firstWord(at))
 	}
 	isDiff := diff.with != ""
 	if isDiff {

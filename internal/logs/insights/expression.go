@@ -88,8 +88,13 @@ func (c *compiler) available() string {
 	return "the rows have only " + strings.Join(slices.Compact(names), ", ")
 }
 
-// expression compiles any expression to a value.
+// expression compiles any expression to a value. After stats, an expression that is one of its columns is that column: sort count(*).
 func (c *compiler) expression(e expression) code {
+	if c.stats == nil {
+		if column, ok := c.segment.column(e.String()); ok {
+			return column
+		}
+	}
 	switch e := e.(type) {
 	case nameExpression:
 		return c.name(e)
@@ -136,11 +141,8 @@ func number(text string) value.Value {
 	return value.Number(n)
 }
 
-// call compiles a function; in the items of stats also an aggregate; and after stats also what names one of its columns.
+// call compiles a function; in the items of stats also an aggregate.
 func (c *compiler) call(e callExpression) code {
-	if i, ok := c.segment.texts[canonical(e)]; ok && c.stats == nil {
-		return fieldCode(i)
-	}
 	aggregate, isAggregate := value.LookupAggregate(e.function)
 	if isAggregate && c.stats != nil {
 		return c.aggregate(e, aggregate)
@@ -371,10 +373,4 @@ func literal(e expression) (value.Value, bool) {
 		}
 	}
 	return value.Value{}, false
-}
-
-// canonical is the text by which an expression is found again among the columns of stats.
-func canonical(e callExpression) string {
-	e.function = strings.ToLower(e.function)
-	return e.String()
 }

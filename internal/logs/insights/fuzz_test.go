@@ -144,7 +144,7 @@ func TestStringOfEveryCommand(t *testing.T) {
 		"fields a + b as x, `a.b.0.c d` | display x",
 		`filter not (a = 1 or b != 2) and c like "x" or d not in [1, "2"]`,
 		`sort a asc, b desc | limit 5 | parse "*" as x | dedup x`,
-		"stats COUNT(*) as n, sum( a )/2 by bin( 5m ), b",
+		"stats count(*) as n, sum( a )/2 by bin( 5m ), b",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
 // MaxLimit is the most that the limit command, or StartQuery's limit, may ask for, in rows. It is the default, too.
@@ -643,6 +645,11 @@ func (p *parser) parseCall(name token) expression {
 	defer p.nest()()
 	p.advance()
 	c := callExpression{function: name.text, name: name.span}
+	if f, ok := value.LookupFunction(name.text); ok {
+		c.function = f.Name
+	} else if a, ok := value.LookupAggregate(name.text); ok {
+		c.function = a.Name
+	}
 	switch {
 	case p.symbol(")"):
 	case p.symbol("*"):

@@ -22,7 +22,7 @@ type segment struct {
 	scratch   int // how many values calls need for their arguments
 
 	names map[string]code // aliases and other names that the query defines, as they are at the end of the segment so far
-	texts map[string]int  // fixed: the fields that are unnamed expressions, by the text of the expression
+	texts map[string]int  // fixed: the fields that are expressions, by what the expression prints
 
 	steps []step
 	order []orderKey
@@ -60,19 +60,26 @@ func (s *segment) field(name string) (int, bool) {
 		return 0, false
 	}
 	i := len(s.fields)
-	if s.previous != nil {
+	if s.previous == nil {
+		s.fields = append(s.fields, name)
+	} else {
 		c, ok := s.previous.lookup(name)
 		if !ok {
 			return 0, false
 		}
-		i = s.previous.put(c)
+		i = s.carry(c)
 	}
+	s.fieldAt[name] = i
+	return i, true
+}
+
+// carry makes what the segment before computes a field of this one's rows; it says which.
+func (s *segment) carry(of code) int {
+	i := s.previous.put(of)
 	for len(s.fields) <= i {
 		s.fields = append(s.fields, "")
 	}
-	s.fields[i] = name
-	s.fieldAt[name] = i
-	return i, true
+	return i
 }
 
 // put adds to what the segment puts out; it says at which index.
@@ -114,6 +121,21 @@ func (s *segment) lookup(name string) (code, bool) {
 		return code{}, false
 	}
 	return fieldCode(i), true
+}
+
+// column finds a column of stats by the expression that it shows.
+func (s *segment) column(expression string) (code, bool) {
+	if i, ok := s.texts[expression]; ok {
+		return fieldCode(i), true
+	}
+	if s.previous == nil || s.fixed {
+		return code{}, false
+	}
+	c, ok := s.previous.column(expression)
+	if !ok {
+		return code{}, false
+	}
+	return fieldCode(s.carry(c)), true
 }
 
 // define makes a name stand for an expression that is computed once a row, when first needed.

@@ -125,7 +125,7 @@ type (
 	}
 	callExpression struct {
 		span
-		function string // as written
+		function string // as AWS writes it, or as the query does if there is no such function
 		name     span   // of the function's name
 		args     []expression
 		star     bool // count(*)
