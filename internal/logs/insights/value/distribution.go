@@ -194,6 +194,9 @@ func (h *histogram) Result() Value {
 	b := []byte{'{'}
 	for i, c := range counts {
 		from, to := h.min+float64(i)*width, h.min+float64(i+1)*width
+		if i == 0 {
+			from = h.min
+		}
 		if i == n-1 {
 			to = h.max
 		}

@@ -268,7 +268,7 @@ func tokenName(word, behind string) string {
 		return ""
 	}
 	for _, r := range word {
-		if !unicode.IsLetter(r) && r != '_' && r != '-' && r != '.' {
+		if !unicode.IsLetter(r) && r != '_' && r != '-' {
 			return ""
 		}
 	}

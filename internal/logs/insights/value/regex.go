@@ -7,6 +7,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bounds on regular expressions: on the text, on the instructions of the compiled program (an
@@ -29,7 +30,7 @@ type Regex struct {
 //
 // The syntax is that of https://golang.org/s/re2syntax, as on AWS for regexReplace. `\/` is a slash, (?<name>...) names a
 // group, and what other dialects (Java's, in many queries found on the web) write differently is translated where the
-// meaning stays: \Z, \h, \R and \e; possessive quantifiers, atomic groups, lookaround and
+// meaning stays: \Z, \h, \R, \e and \uXXXX; possessive quantifiers, atomic groups, lookaround and
 // backreferences are refused.
 func CompileRegex(pattern string) (*Regex, error) {
 	if len(pattern) > maxPattern {
@@ -63,7 +64,7 @@ func CompileRegex(pattern string) (*Regex, error) {
 	r := &Regex{pattern: pattern, re: re}
 	tree = tree.Simplify()
 	r.literals = literals(tree)
-	r.whole = tree.Op == syntax.OpLiteral && len(r.literals) == 1
+	r.whole = tree.Op == syntax.OpLiteral && len(r.literals) == 1 && r.literals[0] == string(tree.Rune)
 	return r, nil
 }
 
@@ -85,6 +86,9 @@ func translate(pattern string) (string, error) {
 				b.WriteByte('/')
 			case e == 'e':
 				b.WriteString(`\x1b`)
+			case e == 'u' && len(rest) >= 6 && nibble(rest[2]) >= 0 && nibble(rest[3]) >= 0 && nibble(rest[4]) >= 0 && nibble(rest[5]) >= 0:
+				b.WriteString(`\x{` + rest[2:6] + `}`)
+				i += 4
 			case e == 'h' && class == 0:
 				b.WriteString(`[\t ]`)
 			case e == 'h':
@@ -270,6 +274,10 @@ func literals(re *syntax.Regexp) []string {
 				return
 			}
 			for _, r := range re.Rune {
+				if r == utf8.RuneError { // matches any byte that is no UTF-8, too
+					flush()
+					continue
+				}
 				text.WriteRune(r)
 			}
 		case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
