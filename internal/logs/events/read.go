@@ -1,15 +1,25 @@
 package events
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"math"
+	"slices"
 )
 
 // Position is the place of an event in the order in which events are read: by Timestamp, then by Seq.
 type Position struct {
 	Timestamp int64
 	Seq       uint64
+}
+
+// Compare is negative when p comes before q, and positive when behind.
+func (p Position) Compare(q Position) int {
+	return cmp.Or(cmp.Compare(p.Timestamp, q.Timestamp), cmp.Compare(p.Seq, q.Seq))
 }
 
 // Range says which events of a group to read, and in which direction.
@@ -24,26 +34,381 @@ type Range struct {
 }
 
 // Events reads a group's events in the order of their positions, from a snapshot taken when the first
-// is asked for. It holds a few blocks in memory, whatever the size of the group. After an error nothing follows.
+// is asked for. It holds a few blocks in memory, whatever the size of the group. After an error nothing
+// follows.
 func (s *Store) Events(ctx context.Context, g GroupID, r Range) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) { yield(Event{}, errors.New("unfinished")) }
+	return func(yield func(Event, error) bool) {
+		if r.After != nil && r.Backward && r.After.Timestamp < math.MaxInt64 {
+			r.To = min(r.To, r.After.Timestamp+1)
+		} else if r.After != nil && !r.Backward {
+			r.From = max(r.From, r.After.Timestamp)
+		}
+		v, err := s.snapshot(g, r.From, r.To, 0, math.MaxInt)
+		if err == nil {
+			err = newMerge(v, r).run(ctx, yield)
+			err = errors.Join(err, v.Close())
+		}
+		if err != nil {
+			yield(Event{}, fmt.Errorf("read log events: %w", err))
+		}
+	}
+}
+
+// openMessages is how many blocks of a merge may have their messages in memory.
+const openMessages = 12
+
+// merge reads the blocks of a view in the order of their events. A block is opened when an event of it
+// may be next; then it is in the heap.
+type merge struct {
+	Range
+	waiting []waitingBlock // in the order in which they may be needed
+	open    []*openBlock   // a heap by the position of their next events
+	loaded  []*openBlock   // those with messages in memory, the one used last at the end
+}
+
+type waitingBlock struct {
+	block *Block
+	edge  int64 // no event of it that is asked for lies before (behind when Backward)
+}
+
+type openBlock struct {
+	block    *Block
+	rows     *Rows
+	order    []int32 // the rows asked for, in the order of their events
+	next     int
+	messages *Messages
+}
+
+func newMerge(v *View, r Range) *merge {
+	m := &merge{Range: r}
+	for _, b := range v.blocks {
+		if edge, any := m.edge(b); any {
+			m.waiting = append(m.waiting, waitingBlock{b, edge})
+		}
+	}
+	slices.SortStableFunc(m.waiting, func(a, b waitingBlock) int { return m.direction(cmp.Compare(a.edge, b.edge)) })
+	return m
+}
+
+// direction turns a comparison round when the order is backward.
+func (m *merge) direction(comparison int) int {
+	if m.Backward {
+		return -comparison
+	}
+	return comparison
+}
+
+// edge is a bound for the first event asked for in a block; false when it has none.
+func (m *merge) edge(b *Block) (edge int64, any bool) {
+	add := func(first, last int64) {
+		e := max(first, m.From)
+		if m.Backward {
+			e = min(last, m.To)
+		}
+		if !any || m.direction(cmp.Compare(e, edge)) < 0 {
+			edge, any = e, true
+		}
+	}
+	if b.part == nil {
+		for i := range b.chunks {
+			if m.Streams == nil || slices.ContainsFunc(b.chunks[i].streams, m.Streams) {
+				add(b.chunks[i].minTime, b.chunks[i].maxTime)
+			}
+		}
+		return edge, any
+	}
+	for _, s := range b.meta.spans {
+		if s.max >= m.From && s.min < m.To && (m.Streams == nil || m.Streams(s.stream)) {
+			add(s.min, s.max)
+		}
+	}
+	return edge, any
+}
+
+func (m *merge) Len() int           { return len(m.open) }
+func (m *merge) Less(i, j int) bool { return m.direction(m.open[i].at().Compare(m.open[j].at())) < 0 }
+func (m *merge) Swap(i, j int)      { m.open[i], m.open[j] = m.open[j], m.open[i] }
+func (m *merge) Push(x any)         { m.open = append(m.open, x.(*openBlock)) }
+func (m *merge) Pop() any {
+	last := m.open[len(m.open)-1]
+	m.open = m.open[:len(m.open)-1]
+	return last
+}
+
+// at is the position of the next event.
+func (o *openBlock) at() Position { return o.position(o.order[o.next]) }
+
+func (o *openBlock) position(row int32) Position {
+	return Position{o.rows.Timestamp[row], o.rows.Seq[row]}
+}
+
+func (m *merge) run(ctx context.Context, yield func(Event, error) bool) error {
+	defer func() {
+		for _, o := range m.loaded {
+			o.messages.Release()
+		}
+	}()
+	for n := 0; ; n++ {
+		for len(m.waiting) > 0 && (len(m.open) == 0 || m.direction(cmp.Compare(m.waiting[0].edge, m.open[0].at().Timestamp)) <= 0) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := m.openNext(); err != nil {
+				return err
+			}
+		}
+		if len(m.open) == 0 {
+			return nil
+		}
+		if n%1000 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		o := m.open[0]
+		if err := m.load(o); err != nil {
+			return err
+		}
+		i := int(o.order[o.next])
+		e := Event{o.rows.Stream[i], o.rows.Timestamp[i], o.rows.Ingested[i], o.rows.Seq[i], string(o.messages.At(i))}
+		if !yield(e, nil) {
+			return nil
+		}
+		if o.next++; o.next < len(o.order) {
+			heap.Fix(m, 0)
+			continue
+		}
+		heap.Pop(m)
+		o.messages.Release()
+		m.loaded = slices.DeleteFunc(m.loaded, func(l *openBlock) bool { return l == o })
+	}
+}
+
+// openNext reads the small columns of the next block, if it may have the words asked for.
+func (m *merge) openNext() error {
+	b := m.waiting[0].block
+	m.waiting = m.waiting[1:]
+	for _, w := range m.Words {
+		if !b.MayContain(w) {
+			return nil
+		}
+	}
+	rows, err := b.Rows()
+	if err != nil {
+		return err
+	}
+	o := &openBlock{block: b, rows: rows, order: make([]int32, 0, b.rows)}
+	for i, t := range rows.Timestamp {
+		row := int32(i)
+		if t >= m.From && t < m.To && (m.Streams == nil || m.Streams(rows.Stream[i])) &&
+			(m.After == nil || m.direction(o.position(row).Compare(*m.After)) > 0) && (rows.Live == nil || rows.Live(i)) {
+			o.order = append(o.order, row)
+		}
+	}
+	if len(o.order) == 0 {
+		return nil
+	}
+	slices.SortFunc(o.order, func(a, b int32) int { return m.direction(o.position(a).Compare(o.position(b))) })
+	heap.Push(m, o)
+	return nil
+}
+
+// load sees to it that the messages of a block are in memory, and those of not too many others.
+func (m *merge) load(o *openBlock) error {
+	if n := len(m.loaded); n > 0 && m.loaded[n-1] == o {
+		return nil
+	}
+	if o.messages != nil {
+		m.loaded = append(slices.DeleteFunc(m.loaded, func(l *openBlock) bool { return l == o }), o)
+		return nil
+	}
+	if len(m.loaded) == openMessages {
+		m.loaded[0].messages.Release()
+		m.loaded[0].messages = nil
+		m.loaded = slices.Delete(m.loaded, 0, 1)
+	}
+	messages, err := o.block.Messages()
+	if err != nil {
+		return err
+	}
+	o.messages = messages
+	m.loaded = append(m.loaded, o)
+	return nil
 }
 
 // Event finds one event by its position, false when there is none (any more).
 func (s *Store) Event(g GroupID, p Position) (Event, bool, error) {
-	return Event{}, false, errors.New("unfinished")
+	e, found, err := s.event(g, p)
+	if err != nil {
+		err = fmt.Errorf("read a log event: %w", err)
+	}
+	return e, found, err
 }
 
-// Since are the events with a Seq greater than after in the order of Seq, at most max.
+func (s *Store) event(g GroupID, p Position) (e Event, found bool, err error) {
+	if p.Seq == 0 || p.Timestamp == math.MaxInt64 {
+		return e, false, nil
+	}
+	v, err := s.snapshot(g, p.Timestamp, p.Timestamp+1, p.Seq-1, 0)
+	if err != nil {
+		return e, false, err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	for _, b := range v.blocks {
+		if b.minSeq() > p.Seq {
+			continue
+		}
+		rows, err := b.Rows()
+		if err != nil {
+			return e, false, err
+		}
+		i := slices.Index(rows.Seq, p.Seq)
+		if i < 0 {
+			continue
+		}
+		if rows.Timestamp[i] != p.Timestamp || rows.Live != nil && !rows.Live(i) {
+			return e, false, nil
+		}
+		messages, err := b.Messages()
+		if err != nil {
+			return e, false, err
+		}
+		defer messages.Release()
+		return Event{rows.Stream[i], p.Timestamp, rows.Ingested[i], p.Seq, string(messages.At(i))}, true, nil
+	}
+	return e, false, nil
+}
+
+// Since are events with a Seq greater than after, in the order of Seq and without a gap, at most max.
+// It returns none only when there are none: after fewer than max there may be more.
 func (s *Store) Since(ctx context.Context, g GroupID, after uint64, max int) ([]Event, error) {
-	return nil, errors.New("unfinished")
+	for {
+		events, last, err := s.since(g, after, max)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read log events: %w", err)
+		}
+		if len(events) > 0 {
+			return events, nil
+		}
+		if last <= after || s.noneSince(g, after, last) {
+			return nil, nil
+		}
+		after = last // everything between was deleted
+	}
 }
 
-// Wait returns when the group has had an event with a Seq greater than after, or with the error of ctx,
-// or with ErrClosed.
-func (s *Store) Wait(ctx context.Context, g GroupID, after uint64) error {
-	return errors.New("unfinished")
+// since looks through some events with a Seq greater than after, and says up to which Seq it did.
+func (s *Store) since(g GroupID, after uint64, most int) (events []Event, last uint64, err error) {
+	v, err := s.snapshot(g, math.MinInt64, math.MaxInt64, after, most)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	slices.SortFunc(v.blocks, func(a, b *Block) int { return cmp.Compare(a.minSeq(), b.minSeq()) })
+
+	// Blocks of one part overlap, so some are looked into, until none that is left can have an earlier row.
+	type found struct {
+		block *Block
+		row   int
+		seq   uint64
+	}
+	var rows []found
+	last = v.last
+	for i, b := range v.blocks {
+		if len(rows) >= most {
+			slices.SortFunc(rows, func(a, b found) int { return cmp.Compare(a.seq, b.seq) })
+			if rows[most-1].seq < b.minSeq() {
+				last = rows[most-1].seq
+				v.blocks = v.blocks[:i]
+				break
+			}
+		}
+		r, err := b.Rows()
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, seq := range r.Seq {
+			if seq > after && (r.Live == nil || r.Live(i)) {
+				rows = append(rows, found{b, i, seq})
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b found) int { return cmp.Compare(a.seq, b.seq) })
+	rows = rows[:min(len(rows), most)]
+	events = make([]Event, len(rows))
+	for _, b := range v.blocks {
+		var messages *Messages
+		var r *Rows
+		for i, f := range rows {
+			if f.block != b {
+				continue
+			}
+			if messages == nil {
+				if r, err = b.Rows(); err != nil {
+					return nil, 0, err
+				}
+				if messages, err = b.Messages(); err != nil {
+					return nil, 0, err
+				}
+			}
+			events[i] = Event{r.Stream[f.row], r.Timestamp[f.row], r.Ingested[f.row], f.seq, string(messages.At(f.row))}
+		}
+		if messages != nil {
+			messages.Release()
+		}
+	}
+	return events, last, nil
 }
 
-// LastSeq is the Seq of the newest event of the group, 0 when it never had one.
-func (s *Store) LastSeq(g GroupID) uint64 { return 0 }
+// noneSince notes that there is no event for readers behind after, so that Wait waits, unless some have
+// come since last was the newest.
+func (s *Store) noneSince(id GroupID, after, last uint64) bool {
+	g := s.find(id)
+	if g == nil {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.durable != last || g.last != last {
+		return false
+	}
+	g.live = min(g.live, after)
+	return true
+}
+
+// Wait returns when the group has an event with a Seq greater than after, or with the error of ctx, or
+// with ErrClosed. It waits for the first event of a group that has none, too.
+func (s *Store) Wait(ctx context.Context, id GroupID, after uint64) error {
+	for {
+		if err := s.enter(); err != nil {
+			return err
+		}
+		g := s.make(id)
+		s.life.RUnlock()
+		g.mu.Lock()
+		there, changed := min(g.live, g.durable) > after && !g.deleted, g.changed
+		g.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.closing:
+			return ErrClosed
+		}
+	}
+}
+
+// LastSeq is the Seq of the newest event that the group ever had: events that come in later have greater ones.
+func (s *Store) LastSeq(id GroupID) uint64 {
+	g := s.find(id)
+	if g == nil {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.durable
+}

@@ -1,8 +1,24 @@
 package events
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // GroupID is the number of a log group, record.LogGroup.ID.
@@ -27,17 +43,354 @@ type Options struct {
 	Log *slog.Logger // nil: slog.Default()
 	// SealBytes is the size of the messages of a group, in bytes, from which they are sealed; 0 is 16 MiB.
 	SealBytes int64
+	// MinFree is the free space of the disk, in bytes, below which nothing more is taken in; 0 is 64 MiB.
+	MinFree int64
 }
 
-// ErrClosed is returned for what is asked of a store that was closed.
-var ErrClosed = errors.New("the store of log events is closed")
+var (
+	// ErrClosed is returned for what is asked of a store that was closed.
+	ErrClosed = errors.New("the store of log events is closed")
+	// ErrFull is returned while the disk has less free space than Options.MinFree.
+	ErrFull = errors.New("the disk is full")
+	// ErrDamaged is returned when a file is not what was written.
+	ErrDamaged = errors.New("damaged log events")
+)
 
-// Store keeps log events in a directory.
-type Store struct{}
+// Store keeps log events in a directory. Its methods may be called by many goroutines at once.
+type Store struct {
+	Options
+	log   *slog.Logger
+	dir   string
+	parts string // directory of the parts
+	db    *pebble.DB
+	lock  *pebble.Lock
+
+	failure atomic.Pointer[error] // why the catalogue cannot be written any more
+	write   sync.Mutex            // held by who adds to the catalogue's log
+
+	life    sync.RWMutex // read-held by each call; Close takes it
+	closed  bool
+	closing <-chan struct{} // closed when Close begins: the end of background
+	// background is the context of work that no caller waits for.
+	background context.Context
+	stop       context.CancelFunc
+
+	mu     sync.Mutex
+	groups map[GroupID]*group
+	floor  uint64 // the highest Seq that a deleted group had: new groups begin behind
+
+	files    sync.RWMutex // read-held by who removes parts, so that Checkpoint may stop it
+	lastPart atomic.Uint64
+	upkeep   upkeep
+}
+
+// group is what is in memory of a group.
+type group struct {
+	id GroupID
+
+	mu sync.Mutex
+	groupRow
+	durable uint64 // Seq up to which events are on the disk and may be read
+	live    uint64 // no event behind this Seq is there for readers
+	streams map[StreamID]StreamStat
+	dead    map[StreamID]uint64 // up to this Seq the stream's events are deleted; never changed, only replaced
+	parts   []*part             // in the order of Seq; never changed, only replaced
+	deleted bool
+	// deletions says that something was deleted since the unsealed events were last looked through for it.
+	deletions bool
+	changed   chan struct{} // closed and replaced when durable, sealed or sealError change
+	// sealError is why the last attempt to seal failed.
+	sealError error
+}
+
+// never is the mark of expiry of a group that had none.
+const never = math.MinInt64 / 2
 
 // Open opens the store in a directory, which it makes if there is none. A directory that another
 // process has open is refused.
-func Open(dir string, o Options) (*Store, error) { return nil, errors.New("unfinished") }
+func Open(dir string, o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.SealBytes == 0 {
+		o.SealBytes = 16 << 20
+	}
+	if o.MinFree == 0 {
+		o.MinFree = 64 << 20
+	}
+	s := &Store{
+		Options: o, log: o.Log, dir: dir, parts: filepath.Join(dir, "parts"),
+		groups: map[GroupID]*group{},
+	}
+	s.background, s.stop = context.WithCancel(context.Background())
+	s.closing = s.background.Done()
+	s.upkeep.wake = make(chan struct{}, 1)
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("open the store of log events in %s: %w", dir, err)
+	}
+	for _, g := range s.groups {
+		g.deletions = g.expired > never || len(g.dead) > 0
+		s.upkeep.add(g)
+	}
+	s.upkeep.done.Go(s.keepUp)
+	return s, nil
+}
 
-// Close waits for the work in the background and closes the files. Views must be closed before.
-func (s *Store) Close() error { return errors.New("unfinished") }
+func (s *Store) open() (err error) {
+	catalogue := filepath.Join(s.dir, "catalogue")
+	for _, dir := range []string{catalogue, s.parts} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if s.lock, err = pebble.LockDirectory(catalogue, vfs.Default); err != nil {
+		return fmt.Errorf("is another process using it? %w", err)
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		if s.db != nil {
+			err = errors.Join(err, s.db.Close())
+		}
+		err = errors.Join(err, s.lock.Close())
+	}()
+	if s.db, err = pebble.Open(catalogue, s.pebbleOptions()); err != nil {
+		return err
+	}
+	if err = s.checkVersion(); err != nil {
+		return err
+	}
+	if err = s.load(); err != nil {
+		return err
+	}
+	return s.removeOrphans()
+}
+
+// pebbleOptions keeps the database small: what it holds is either tiny or on its way into a part.
+func (s *Store) pebbleOptions() *pebble.Options {
+	o := &pebble.Options{
+		Lock:                        s.lock,
+		FS:                          vfs.OnDiskFull(vfs.Default, s.waitForSpace),
+		Logger:                      logger{s},
+		FormatMajorVersion:          pebble.FormatNewest,
+		CacheSize:                   4 << 20,
+		MemTableSize:                4 << 20,
+		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                200,
+		WALBytesPerSync:             1 << 20,
+		FlushDelayDeleteRange:       10 * time.Second, // then the space of what was deleted returns
+	}
+	o.EventListener = &pebble.EventListener{
+		BackgroundError: func(err error) { s.log.Warn("the catalogue of log events has trouble", "error", err) },
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			s.log.Error("the catalogue of log events is damaged", "file", i.Path, "error", i.Details)
+		},
+	}
+	o.Levels[0].BlockSize = 32 << 10
+	for i := range o.Levels {
+		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.ZstdCompression }
+	}
+	return o
+}
+
+func (s *Store) checkVersion() error {
+	value, closer, err := s.db.Get(key(keyVersion))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return s.db.Set(key(keyVersion), []byte{storeVersion}, pebble.Sync)
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	if len(value) != 1 || value[0] != storeVersion {
+		return fmt.Errorf("it has version %d of the format, and this program knows version %d", value, storeVersion)
+	}
+	return nil
+}
+
+// load reads the catalogue.
+func (s *Store) load() error {
+	if err := s.each(key(keyFloor), key(keyFloor+1), func(_, v []byte) error {
+		c := &cursor{b: v}
+		s.floor = c.uvarint()
+		return c.end()
+	}); err != nil {
+		return err
+	}
+	read := func(kind byte, f func(g *group, number uint64, value []byte) error) error {
+		return s.each([]byte{kind}, []byte{kind + 1}, func(k, v []byte) error {
+			id := GroupID(keyNumber(k, 0))
+			if s.groups[id] == nil {
+				s.groups[id] = s.newGroup(id)
+			}
+			if err := f(s.groups[id], keyNumber(k, 1), v); err != nil {
+				return fmt.Errorf("%w: catalogue, key %x: %w", ErrDamaged, k, err)
+			}
+			return nil
+		})
+	}
+	return errors.Join(
+		read(keyGroup, func(g *group, _ uint64, v []byte) (err error) {
+			g.groupRow, err = readGroupRow(v)
+			g.durable, g.live = g.last, g.last
+			return err
+		}),
+		read(keyStream, func(g *group, n uint64, v []byte) (err error) {
+			g.streams[StreamID(n)], err = readStreamStat(v)
+			return err
+		}),
+		read(keyDead, func(g *group, n uint64, v []byte) error {
+			c := &cursor{b: v}
+			g.dead[StreamID(n)] = c.uvarint()
+			return c.end()
+		}),
+		read(keyPart, func(g *group, n uint64, v []byte) error {
+			p, err := readPart(s, g.id, n, v)
+			if err != nil {
+				return err
+			}
+			g.parts = append(g.parts, p)
+			sortParts(g.parts)
+			s.lastPart.Store(max(s.lastPart.Load(), n))
+			return nil
+		}))
+}
+
+// each reads the rows of the catalogue with from <= key < to. What f gets is valid until it returns.
+func (s *Store) each(from, to []byte, f func(k, v []byte) error) (err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.First(); it.Valid(); it.Next() {
+		if err := f(it.Key(), it.Value()); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// removeOrphans removes files that a crash left before they were in the catalogue, or after they were
+// out of it, and says which are missing.
+func (s *Store) removeOrphans() error {
+	known := map[string]bool{}
+	for _, g := range s.groups {
+		for _, p := range g.parts {
+			known[filepath.Base(p.path())] = true
+			if info, err := os.Stat(p.path()); err != nil {
+				s.log.Error("log events are missing; queries that need them will fail", "error", err)
+			} else if info.Size() != p.size() {
+				s.log.Error("a file of log events has the wrong size; queries that need it may fail",
+					"file", p.path(), "bytes", info.Size(), "want", p.size())
+			}
+		}
+	}
+	entries, err := os.ReadDir(s.parts)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		ours := strings.HasSuffix(e.Name(), partSuffix) || strings.HasSuffix(e.Name(), partSuffix+".tmp")
+		if !ours || known[e.Name()] {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.parts, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close waits for the work in the background and closes the files. Views are closed before.
+func (s *Store) Close() error {
+	s.stop()
+	s.life.Lock()
+	closed := s.closed
+	s.closed = true
+	s.life.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	s.upkeep.done.Wait()
+	err := s.db.Close()
+	return errors.Join(err, s.lock.Close())
+}
+
+// enter begins a call; each that succeeds is followed by s.life.RUnlock.
+func (s *Store) enter() error {
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) newGroup(id GroupID) *group {
+	return &group{
+		id: id, groupRow: groupRow{last: s.floor, sealed: s.floor, expired: never}, durable: s.floor, live: s.floor,
+		streams: map[StreamID]StreamStat{}, dead: map[StreamID]uint64{}, changed: make(chan struct{}),
+	}
+}
+
+// find is the group if there is anything of it, or nil.
+func (s *Store) find(id GroupID) *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.groups[id]
+}
+
+// make is the group, which comes into being if there is none.
+func (s *Store) make(id GroupID) *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.groups[id] == nil {
+		s.groups[id] = s.newGroup(id)
+	}
+	return s.groups[id]
+}
+
+// notify wakes who waits for the group. The group is locked.
+func (g *group) notify() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+func sortParts(parts []*part) {
+	slices.SortFunc(parts, func(a, b *part) int {
+		if a.minSeq < b.minSeq {
+			return -1
+		}
+		return 1
+	})
+}
+
+// Groups are the groups that hold anything, in order.
+func (s *Store) Groups() []GroupID {
+	s.mu.Lock()
+	groups := slices.Collect(maps.Values(s.groups))
+	s.mu.Unlock()
+	var ids []GroupID
+	for _, g := range groups {
+		g.mu.Lock()
+		if len(g.streams) > 0 || len(g.parts) > 0 || g.unsealed > 0 {
+			ids = append(ids, g.id)
+		}
+		g.mu.Unlock()
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Streams are the streams of the group that hold anything, in order.
+func (s *Store) Streams(id GroupID) []StreamID {
+	g := s.find(id)
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.streams))
+}

@@ -1,9 +1,16 @@
 package events
 
 import (
-	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
 )
+
+// eventOverhead is what an event counts beside its message.
+// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
+const eventOverhead = 26
 
 // GroupStat is what a group holds for readers.
 type GroupStat struct {
@@ -21,31 +28,294 @@ type StreamStat struct {
 }
 
 // GroupStat is what the group holds; all zero when it holds nothing.
-func (s *Store) GroupStat(g GroupID) GroupStat { return GroupStat{} }
+func (s *Store) GroupStat(id GroupID) GroupStat {
+	g := s.find(id)
+	if g == nil {
+		return GroupStat{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.streams) == 0 {
+		return GroupStat{}
+	}
+	all := GroupStat{First: math.MaxInt64, Last: math.MinInt64}
+	for _, st := range g.streams {
+		all.StoredBytes += st.StoredBytes
+		all.Events += st.Events
+		all.First, all.Last = min(all.First, st.First), max(all.Last, st.Last)
+	}
+	return all
+}
 
 // StreamStat is what a stream of the group holds, false when that is nothing.
-func (s *Store) StreamStat(g GroupID, st StreamID) (StreamStat, bool) { return StreamStat{}, false }
-
-// Groups are the groups that hold anything, in order.
-func (s *Store) Groups() []GroupID { return nil }
-
-// Streams are the streams of the group that hold anything, in order.
-func (s *Store) Streams(g GroupID) []StreamID { return nil }
+func (s *Store) StreamStat(id GroupID, stream StreamID) (StreamStat, bool) {
+	g := s.find(id)
+	if g == nil {
+		return StreamStat{}, false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	st, found := g.streams[stream]
+	return st, found
+}
 
 // DeleteGroup deletes all events of a group. When it returns, that is durable and readers see none;
 // the disk space returns soon after. Deleting what is not there is no error.
-func (s *Store) DeleteGroup(g GroupID) error { return errors.New("unfinished") }
+func (s *Store) DeleteGroup(id GroupID) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.life.RUnlock()
+	if err := s.deleteGroup(id); err != nil {
+		return fmt.Errorf("delete log events of group %d: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Store) deleteGroup(id GroupID) error {
+	g := s.find(id)
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	if g.deleted {
+		g.mu.Unlock()
+		return nil
+	}
+	s.mu.Lock()
+	floor := max(s.floor, g.last)
+	s.mu.Unlock()
+	b := s.db.NewBatch()
+	err := b.Set(key(keyFloor), uvarintBytes(floor), nil)
+	err = errors.Join(err, b.Delete(key(keyGroup, uint64(id)), nil))
+	for _, kind := range []byte{keyStream, keyDead, keyPart, keyChunk} {
+		from, to := groupKeys(kind, id)
+		err = errors.Join(err, b.DeleteRange(from, to, nil))
+	}
+	var durable func() error
+	if err == nil {
+		durable, err = s.apply(b)
+	}
+	if err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	g.deleted = true
+	s.mu.Lock()
+	s.floor = max(s.floor, floor)
+	delete(s.groups, id)
+	s.mu.Unlock()
+	parts := g.parts
+	g.parts, g.streams = nil, nil
+	g.notify()
+	g.mu.Unlock()
+
+	if err := durable(); err != nil {
+		return err
+	}
+	at("group deleted")
+	for _, p := range parts {
+		p.drop()
+	}
+	s.upkeep.add(g)
+	return nil
+}
 
 // DeleteStream deletes the events of one stream, as DeleteGroup does.
-func (s *Store) DeleteStream(g GroupID, st StreamID) error { return errors.New("unfinished") }
+func (s *Store) DeleteStream(id GroupID, stream StreamID) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.life.RUnlock()
+	g := s.find(id)
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	if _, found := g.streams[stream]; !found {
+		g.mu.Unlock()
+		return nil
+	}
+	b := s.db.NewBatch()
+	err := b.Set(key(keyDead, uint64(id), uint64(stream)), uvarintBytes(g.last), nil)
+	err = errors.Join(err, b.Delete(key(keyStream, uint64(id), uint64(stream)), nil))
+	var durable func() error
+	if err == nil {
+		durable, err = s.apply(b)
+	}
+	if err == nil {
+		g.dead = maps.Clone(g.dead)
+		g.dead[stream] = g.last
+		delete(g.streams, stream)
+		g.deletions = true
+	}
+	g.mu.Unlock()
+	if err == nil {
+		err = durable()
+	}
+	if err != nil {
+		return fmt.Errorf("delete log events of stream %d in group %d: %w", stream, id, err)
+	}
+	s.upkeep.add(g)
+	return nil
+}
 
 // Expire deletes the events of a group with Timestamp < before, in milliseconds since 1970 UTC, as
 // DeleteGroup does. Events as old that come in later are not shown either.
-func (s *Store) Expire(g GroupID, before int64) error { return errors.New("unfinished") }
+func (s *Store) Expire(id GroupID, before int64) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.life.RUnlock()
+	g := s.find(id)
+	if g == nil {
+		return nil
+	}
+	if err := s.expire(g, before); err != nil {
+		return fmt.Errorf("expire log events of group %d: %w", id, err)
+	}
+	return nil
+}
 
-// Checkpoint writes a copy of the store, as it is at one moment, to the directory dir, which must not
-// exist. Files are linked where the file system allows it. Open opens the copy.
-func (s *Store) Checkpoint(ctx context.Context, dir string) error { return errors.New("unfinished") }
+func (s *Store) expire(g *group, before int64) error {
+	g.mu.Lock()
+	if g.deleted || before <= g.expired {
+		g.mu.Unlock()
+		return nil
+	}
+	streams, err := s.countExpired(g, before)
+	row := g.groupRow
+	row.expired = before
+	b := s.db.NewBatch()
+	err = errors.Join(err, b.Set(key(keyGroup, uint64(g.id)), row.encode(), nil))
+	for id := range g.streams {
+		k := key(keyStream, uint64(g.id), uint64(id))
+		if st, left := streams[id]; !left {
+			err = errors.Join(err, b.Delete(k, nil))
+		} else if st != g.streams[id] {
+			err = errors.Join(err, b.Set(k, st.encode(), nil))
+		}
+	}
+	var durable func() error
+	if err == nil {
+		durable, err = s.apply(b)
+	}
+	if err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	g.groupRow, g.streams, g.deletions = row, streams, true
+	g.mu.Unlock()
+	if err := durable(); err != nil {
+		return err
+	}
+	s.upkeep.add(g)
+	return nil
+}
+
+// countExpired is the statistics of the streams without the events with a Timestamp below before. Blocks
+// that end before it or begin after it are not read. The group is locked.
+func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, error) {
+	streams := maps.Clone(g.streams)
+	if !slices.ContainsFunc(slices.Collect(maps.Values(streams)), func(st StreamStat) bool { return st.First < before }) {
+		return streams, nil
+	}
+	firsts := map[StreamID]int64{} // of what is left
+	left := func(id StreamID, timestamp int64) {
+		if first, known := firsts[id]; !known || timestamp < first {
+			firsts[id] = timestamp
+		}
+	}
+	gone := func(id StreamID, events int, raw int64) {
+		st := streams[id]
+		st.Events -= int64(events)
+		st.StoredBytes -= raw + eventOverhead*int64(events)
+		streams[id] = st
+	}
+	live := liveness{g.expired, g.dead}
+	v := &View{group: g.id, live: live}
+	defer v.Close()
+	for _, p := range g.parts {
+		p.acquire()
+		v.held = append(v.held, p)
+		for i := range p.blocks {
+			m := &p.blocks[i]
+			read := map[StreamID]bool{}
+			for _, sp := range m.spans {
+				all, none := live.certain(sp.stream, sp.min, sp.max, m.minSeq, m.maxSeq)
+				switch {
+				case none:
+				case all && sp.max < before:
+					gone(sp.stream, sp.rows, sp.raw)
+				case all && sp.min >= before:
+					left(sp.stream, sp.min)
+				default:
+					read[sp.stream] = true
+				}
+			}
+			if len(read) == 0 {
+				continue
+			}
+			r, err := (&Block{view: v, part: p, meta: m, rows: m.rows, raw: m.raw}).readRows()
+			if err != nil {
+				return nil, err
+			}
+			for i, stream := range r.Stream {
+				switch {
+				case !read[stream] || !live.row(stream, r.Timestamp[i], r.Seq[i]):
+				case r.Timestamp[i] < before:
+					gone(stream, 1, int64(r.Size[i]))
+				default:
+					left(stream, r.Timestamp[i])
+				}
+			}
+		}
+	}
+	from, to := groupKeys(keyChunk, g.id)
+	if err := s.each(from, to, func(k, value []byte) error {
+		c, err := readChunk(keyNumber(k, 1), value)
+		if err == nil {
+			_, err = c.each(func(r row) {
+				switch {
+				case !live.row(r.stream, r.timestamp, r.seq):
+				case r.timestamp < before:
+					gone(r.stream, 1, int64(r.size))
+				default:
+					left(r.stream, r.timestamp)
+				}
+			})
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	for id, st := range streams {
+		if first, some := firsts[id]; !some {
+			delete(streams, id)
+		} else {
+			st.First = first
+			streams[id] = st
+		}
+	}
+	return streams, nil
+}
 
 // DiskBytes is what the store's files take on the disk.
-func (s *Store) DiskBytes() int64 { return 0 }
+func (s *Store) DiskBytes() int64 {
+	if s.enter() != nil {
+		return 0
+	}
+	defer s.life.RUnlock()
+	n := int64(s.db.Metrics().DiskSpaceUsage())
+	s.mu.Lock()
+	groups := slices.Collect(maps.Values(s.groups))
+	s.mu.Unlock()
+	for _, g := range groups {
+		g.mu.Lock()
+		for _, p := range g.parts {
+			n += p.size()
+		}
+		g.mu.Unlock()
+	}
+	return n
+}

@@ -1,37 +1,220 @@
 package events
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/coracle-eks/coracle/internal/logs/word"
+)
 
 // View is a snapshot of a group: what is appended or deleted later does not change it.
-type View struct{}
+type View struct {
+	group  GroupID
+	live   liveness
+	blocks []*Block
+	held   []*part
+	last   uint64 // Seq up to which events are in it
+
+	mu    sync.Mutex
+	tails [8]*tail // read last
+	next  int
+}
+
+// liveness says which rows are there for readers.
+type liveness struct {
+	expired int64
+	dead    map[StreamID]uint64
+}
+
+// row says whether a row is there for readers.
+func (l liveness) row(stream StreamID, timestamp int64, seq uint64) bool {
+	return timestamp >= l.expired && (len(l.dead) == 0 || seq > l.dead[stream])
+}
+
+// certain says whether all rows of a stream with Timestamps from min to max and Seq from minSeq to
+// maxSeq are there, or all are not.
+func (l liveness) certain(stream StreamID, min, max int64, minSeq, maxSeq uint64) (all, none bool) {
+	dead := l.dead[stream]
+	return min >= l.expired && minSeq > dead, max < l.expired || maxSeq <= dead
+}
 
 // View takes a snapshot of the blocks which may hold events with from <= Timestamp < to.
-func (s *Store) View(g GroupID, from, to int64) (*View, error) { return nil, errors.New("unfinished") }
+func (s *Store) View(g GroupID, from, to int64) (*View, error) {
+	v, err := s.snapshot(g, from, to, 0, math.MaxInt)
+	if err != nil {
+		return nil, fmt.Errorf("view log events: %w", err)
+	}
+	return v, nil
+}
+
+// snapshot takes a view of the events behind a Seq. Of those which are not sealed it takes only some
+// more than atMost; then last is less than the group's.
+func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (*View, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.life.RUnlock()
+	v := &View{group: id}
+	g := s.find(id)
+	if g == nil {
+		return v, nil
+	}
+	g.mu.Lock()
+	v.live, v.last = liveness{g.expired, g.dead}, g.durable
+	from = max(from, g.expired)
+	for _, p := range g.parts {
+		if p.maxSeq <= after {
+			continue
+		}
+		held := false
+		for i := range p.blocks {
+			if m := &p.blocks[i]; m.maxSeq > after && m.overlaps(v.live, from, to) {
+				v.blocks = append(v.blocks, &Block{view: v, part: p, meta: m, rows: m.rows, raw: m.raw, minTime: m.minTime(), maxTime: m.maxTime()})
+				held = true
+			}
+		}
+		if held {
+			p.acquire()
+			v.held = append(v.held, p)
+		}
+	}
+	lower, _ := groupKeys(keyChunk, id)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: key(keyChunk, uint64(id), g.durable+1)})
+	g.mu.Unlock()
+	if err == nil {
+		err = v.takeChunks(it, from, to, after, atMost)
+		err = errors.Join(err, it.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	return v, nil
+}
+
+// takeChunks copies the chunks behind a Seq and makes blocks of them.
+func (v *View) takeChunks(it *pebble.Iterator, from, to int64, after uint64, atMost int) error {
+	valid := it.SeekLT(key(keyChunk, uint64(v.group), after+1))
+	if !valid {
+		valid = it.First()
+	}
+	var b *Block
+	taken := 0
+	for ; valid; valid = it.Next() {
+		if taken > atMost {
+			v.last = keyNumber(it.Key(), 1) - 1
+			break
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		first := keyNumber(it.Key(), 1)
+		c, err := readChunk(first, value)
+		if err != nil {
+			return fmt.Errorf("%w: catalogue, events from %d of group %d: %w", ErrDamaged, first, v.group, err)
+		}
+		if c.maxTime < from || c.minTime >= to || first+uint64(c.rows) <= after+1 {
+			continue
+		}
+		c.rest = bytes.Clone(c.rest)
+		if b == nil || b.raw+c.raw > blockBytes || b.rows+c.rows > blockRows {
+			b = &Block{view: v, minTime: c.minTime, maxTime: c.maxTime}
+			v.blocks = append(v.blocks, b)
+		}
+		b.chunks = append(b.chunks, c)
+		b.rows += c.rows
+		b.raw += c.raw
+		b.minTime, b.maxTime = min(b.minTime, c.minTime), max(b.maxTime, c.maxTime)
+		taken += c.rows
+	}
+	return it.Error()
+}
+
+// overlaps says whether a block may have a row for readers in a time.
+func (m *blockMeta) overlaps(l liveness, from, to int64) bool {
+	for _, s := range m.spans {
+		_, none := l.certain(s.stream, s.min, s.max, m.minSeq, m.maxSeq)
+		if s.max >= from && s.min < to && !none {
+			return true
+		}
+	}
+	return false
+}
 
 // Blocks are the view's blocks, in no order that means anything.
-func (v *View) Blocks() []*Block { return nil }
+func (v *View) Blocks() []*Block { return v.blocks }
 
 // Close ends the view. Its blocks, and what was read from them, are not used after it.
-func (v *View) Close() error { return nil }
+func (v *View) Close() error {
+	for _, p := range v.held {
+		p.release()
+	}
+	v.held, v.blocks, v.tails = nil, nil, [8]*tail{}
+	return nil
+}
 
 // Block is some thousand events of a view. One goroutine uses a block at a time; several blocks may be
 // used by several.
-type Block struct{}
+type Block struct {
+	view             *View
+	rows             int
+	raw              int64
+	minTime, maxTime int64
+
+	part *part // where a sealed block is, with
+	meta *blockMeta
+
+	chunks []chunk // what a block is made of that is not sealed
+}
 
 // Len is the number of rows, dead ones included (see Rows.Live).
-func (b *Block) Len() int { return 0 }
+func (b *Block) Len() int { return b.rows }
 
 // MinTime is the earliest Timestamp of the block's rows.
-func (b *Block) MinTime() int64 { return 0 }
+func (b *Block) MinTime() int64 { return b.minTime }
 
 // MaxTime is the latest Timestamp of the block's rows.
-func (b *Block) MaxTime() int64 { return 0 }
+func (b *Block) MaxTime() int64 { return b.maxTime }
 
 // RawBytes is the length of the messages of all rows together.
-func (b *Block) RawBytes() int64 { return 0 }
+func (b *Block) RawBytes() int64 { return b.raw }
+
+// minSeq is the smallest Seq of the block's rows.
+func (b *Block) minSeq() uint64 {
+	if b.part != nil {
+		return b.meta.minSeq
+	}
+	return b.chunks[0].first
+}
 
 // MayContain is false only when no message of the block has the word (package word) as a whole word.
-func (b *Block) MayContain(word string) bool { return true }
+// It is true when that cannot be told, because the block isn't sealed or cannot be read.
+func (b *Block) MayContain(w string) bool {
+	if b.part == nil {
+		return true
+	}
+	whole := false
+	word.Each(w, func(part string) bool { whole = part == w; return false })
+	if !whole {
+		return true
+	}
+	t, err := b.view.tail(b)
+	if err != nil {
+		return true // who reads the rows gets the error
+	}
+	filter, err := b.section(t, t.directory.filter)
+	if err != nil {
+		return true
+	}
+	return mayContain(filter, wordHash([]byte(w)))
+}
 
 // Rows are the columns that every event has, one element per row.
 type Rows struct {
@@ -46,7 +229,69 @@ type Rows struct {
 }
 
 // Rows reads the small columns. The caller doesn't change them.
-func (b *Block) Rows() (*Rows, error) { return nil, errors.New("unfinished") }
+func (b *Block) Rows() (*Rows, error) {
+	r, err := b.readRows()
+	if err == nil && !b.allLive(r) {
+		live := b.view.live
+		r.Live = func(i int) bool { return live.row(r.Stream[i], r.Timestamp[i], r.Seq[i]) }
+	}
+	return r, err
+}
+
+func (b *Block) allLive(r *Rows) bool {
+	live := b.view.live
+	if b.minTime < live.expired {
+		return false
+	}
+	if len(live.dead) == 0 {
+		return true
+	}
+	var last StreamID
+	for _, s := range r.Stream {
+		if s != last {
+			if _, dead := live.dead[s]; dead {
+				return false
+			}
+			last = s
+		}
+	}
+	return live.dead[0] == 0
+}
+
+func (b *Block) readRows() (*Rows, error) {
+	if b.part != nil {
+		t, err := b.view.tail(b)
+		if err != nil {
+			return nil, err
+		}
+		section, err := b.section(t, t.directory.rows)
+		if err != nil {
+			return nil, err
+		}
+		r, err := readRows(section, b.rows)
+		if err != nil {
+			return nil, b.part.damaged(b.meta.offset, err)
+		}
+		return r, nil
+	}
+	r := &Rows{
+		Timestamp: make([]int64, 0, b.rows), Ingested: make([]int64, 0, b.rows), Seq: make([]uint64, 0, b.rows),
+		Stream: make([]StreamID, 0, b.rows), Size: make([]int32, 0, b.rows),
+	}
+	for i := range b.chunks {
+		if _, err := b.chunks[i].each(func(x row) {
+			r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested), append(r.Seq, x.seq)
+			r.Stream, r.Size = append(r.Stream, x.stream), append(r.Size, int32(x.size))
+		}); err != nil {
+			return nil, b.damagedChunk(i, err)
+		}
+	}
+	return r, nil
+}
+
+func (b *Block) damagedChunk(i int, err error) error {
+	return fmt.Errorf("%w: catalogue, events from %d of group %d: %w", ErrDamaged, b.chunks[i].first, b.view.group, err)
+}
 
 // NoValue is the code in Column.Codes of a row whose message has no such path, or is no JSON object.
 const NoValue = 0xffff
@@ -60,16 +305,210 @@ type Column struct {
 // Column reads the values of a JSON path that the block keeps apart: keys joined by dots, array elements
 // by index, as in `user.groups.0`. It is false when the path is not kept, which says nothing about the
 // messages; when it is true, Column tells of every row exactly what its message says.
-func (b *Block) Column(path string) (*Column, bool, error) { return nil, false, nil }
+func (b *Block) Column(path string) (*Column, bool, error) {
+	if b.part == nil {
+		return nil, false, nil
+	}
+	t, err := b.view.tail(b)
+	if err != nil {
+		return nil, false, err
+	}
+	at, found, absent := t.directory.column(path)
+	if absent {
+		return &Column{Codes: slices.Repeat([]uint16{NoValue}, b.rows)}, true, nil
+	}
+	if !found {
+		return nil, false, nil
+	}
+	section, err := b.section(t, at)
+	if err != nil {
+		return nil, false, err
+	}
+	c, err := readColumn(section, b.rows)
+	if err != nil {
+		return nil, false, b.part.damaged(b.meta.offset, fmt.Errorf("column %s: %w", path, err))
+	}
+	return c, true, nil
+}
+
+// Columns are the paths that the block keeps apart, in order.
+func (b *Block) Columns() ([]string, error) {
+	if b.part == nil {
+		return nil, nil
+	}
+	t, err := b.view.tail(b)
+	if err != nil {
+		return nil, err
+	}
+	paths := make([]string, len(t.directory.columns))
+	for i, c := range t.directory.columns {
+		paths[i] = strings.Clone(c.path)
+	}
+	return paths, nil
+}
+
+// tail is the end of a block: its directory, and the columns and rows as they are on the disk.
+type tail struct {
+	block     *Block
+	bytes     []byte
+	directory *directory
+}
+
+// tail reads the tail of a block, or finds it among those read last: who reads a block asks for one
+// column after the other.
+func (v *View) tail(b *Block) (*tail, error) {
+	v.mu.Lock()
+	for _, t := range v.tails {
+		if t != nil && t.block == b {
+			v.mu.Unlock()
+			return t, nil
+		}
+	}
+	v.mu.Unlock()
+	m := b.meta
+	bytes, err := b.part.read(nil, m.offset+m.size-m.tail, m.tail)
+	if err != nil {
+		return nil, err
+	}
+	encoded := bytes[m.tail-m.directory:]
+	if sum := checksum(encoded); sum != m.checksum {
+		return nil, b.part.damaged(m.offset, fmt.Errorf("the directory's checksum is %08x where %08x was written", sum, m.checksum))
+	}
+	d, err := readDirectory(encoded)
+	if err != nil {
+		return nil, b.part.damaged(m.offset, fmt.Errorf("directory: %w", err))
+	}
+	t := &tail{b, bytes, d}
+	v.mu.Lock()
+	v.tails[v.next] = t
+	v.next = (v.next + 1) % len(v.tails)
+	v.mu.Unlock()
+	return t, nil
+}
+
+// section reads a section, from the tail if it is there, and decompresses it.
+func (b *Block) section(t *tail, s section) ([]byte, error) {
+	raw, err := b.rawSection(nil, t, s)
+	if err == nil {
+		raw, err = s.open(nil, raw)
+		if err != nil {
+			err = b.part.damaged(b.meta.offset, err)
+		}
+	}
+	return raw, err
+}
+
+func (b *Block) rawSection(dst []byte, t *tail, s section) ([]byte, error) {
+	m := b.meta
+	if int64(s.at+s.size) > m.size {
+		return nil, b.part.damaged(m.offset, errShort)
+	}
+	if at := int64(s.at) - (m.size - m.tail); at >= 0 {
+		return t.bytes[at : at+int64(s.size)], nil
+	}
+	return b.part.read(dst, m.offset+int64(s.at), int64(s.size))
+}
 
 // Messages are the decompressed messages of a block.
-type Messages struct{}
+type Messages struct {
+	buffer *[]byte
+	data   []byte
+	ends   []uint32 // of each message in data
+}
+
+var messageBuffers, compressedBuffers = sync.Pool{New: newBuffer}, sync.Pool{New: newBuffer}
+
+func newBuffer() any { return new([]byte) }
 
 // Messages decompresses the messages. They are read until Release is called.
-func (b *Block) Messages() (*Messages, error) { return nil, errors.New("unfinished") }
+func (b *Block) Messages() (*Messages, error) {
+	m := &Messages{buffer: messageBuffers.Get().(*[]byte), ends: make([]uint32, 0, b.rows)}
+	var err error
+	if b.part != nil {
+		err = b.readMessages(m)
+	} else {
+		err = b.readChunks(m)
+	}
+	if err != nil {
+		m.Release()
+		return nil, err
+	}
+	*m.buffer = m.data[:0]
+	return m, nil
+}
+
+func (b *Block) readMessages(m *Messages) error {
+	t, err := b.view.tail(b)
+	if err != nil {
+		return err
+	}
+	rows, err := b.section(t, t.directory.rows)
+	if err != nil {
+		return err
+	}
+	c := &cursor{b: rows}
+	end := int64(0)
+	for _, size := range readSizes(c, b.rows) {
+		end += int64(size)
+		m.ends = append(m.ends, uint32(end))
+	}
+	if c.err == nil && end != b.raw {
+		c.fail(fmt.Errorf("its messages are %d bytes together, not %d", end, b.raw))
+	}
+	if c.err != nil {
+		return b.part.damaged(b.meta.offset, c.err)
+	}
+	s := t.directory.messages
+	scratch := compressedBuffers.Get().(*[]byte)
+	defer compressedBuffers.Put(scratch)
+	raw, err := b.rawSection(*scratch, t, s)
+	if err != nil {
+		return err
+	}
+	*scratch = raw[:0]
+	if m.data, err = s.open(*m.buffer, raw); err == nil && int64(len(m.data)) != b.raw {
+		err = errShort
+	}
+	if err != nil {
+		return b.part.damaged(b.meta.offset, err)
+	}
+	if s.raw == 0 {
+		m.data = bytes.Clone(m.data) // the scratch buffer is given back
+	}
+	return nil
+}
+
+func (b *Block) readChunks(m *Messages) error {
+	if int64(cap(*m.buffer)) < b.raw {
+		*m.buffer = make([]byte, b.raw)
+	}
+	m.data = (*m.buffer)[:b.raw]
+	start := 0
+	for i := range b.chunks {
+		c := &b.chunks[i]
+		messages, err := c.each(func(r row) { m.ends = append(m.ends, uint32(start+r.at+r.size)) })
+		if err == nil {
+			err = c.decompress(m.data[start:], messages)
+		}
+		if err != nil {
+			return b.damagedChunk(i, err)
+		}
+		start += int(c.raw)
+	}
+	return nil
+}
 
 // At is the message of row i; the caller doesn't change it, and copies what it needs longer than until Release.
-func (m *Messages) At(i int) []byte { return nil }
+func (m *Messages) At(i int) []byte {
+	start := uint32(0)
+	if i > 0 {
+		start = m.ends[i-1]
+	}
+	return m.data[start:m.ends[i]:m.ends[i]]
+}
 
 // Release gives the memory back. It is called once.
-func (m *Messages) Release() {}
+func (m *Messages) Release() {
+	messageBuffers.Put(m.buffer)
+	m.buffer, m.data = nil, nil
+}

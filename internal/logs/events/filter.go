@@ -1,0 +1,102 @@
+package events
+
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/coracle-eks/coracle/internal/logs/word"
+)
+
+// The word filter of a block is a Bloom filter over the words of its messages. filterBits for each
+// word and filterProbes of them make about 1 false answer of 120.
+const (
+	filterBits   = 10
+	filterProbes = 6
+)
+
+// wordHash is what a word is in sets and filters, never 0.
+func wordHash(w []byte) uint64 { return max(xxhash.Sum64(w), 1) }
+
+// wordSet collects the different words of a block, by their hashes.
+type wordSet struct {
+	places []uint64 // open addressing, a power of two; 0 is free
+	count  int
+}
+
+func (s *wordSet) reset() {
+	if s.places == nil {
+		s.places = make([]uint64, 1<<15)
+	}
+	clear(s.places)
+	s.count = 0
+}
+
+func (s *wordSet) add(h uint64) {
+	mask := uint64(len(s.places) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		switch s.places[i] {
+		case h:
+			return
+		case 0:
+			s.places[i] = h
+			s.count++
+			if s.count > len(s.places)/2 {
+				s.grow()
+			}
+			return
+		}
+	}
+}
+
+func (s *wordSet) grow() {
+	old := s.places
+	s.places, s.count = make([]uint64, 2*len(old)), 0
+	for _, h := range old {
+		if h != 0 {
+			s.add(h)
+		}
+	}
+}
+
+// addWords adds the words of a text.
+func (s *wordSet) addWords(text []byte) {
+	word.Each(text, func(w []byte) bool {
+		s.add(wordHash(w))
+		return true
+	})
+}
+
+// filter is the filter over the set.
+func (s *wordSet) filter() []byte {
+	f := make([]byte, (s.count*filterBits+7)/8)
+	if len(f) == 0 {
+		return f
+	}
+	for _, h := range s.places {
+		if h != 0 {
+			for i := range filterProbes {
+				at := probe(h, i, len(f))
+				f[at/8] |= 1 << (at % 8)
+			}
+		}
+	}
+	return f
+}
+
+// probe is the place of bit i of a word in a filter of so many bytes.
+func probe(h uint64, i, bytes int) uint64 {
+	a, b := uint32(h), uint32(h>>32)|1
+	return uint64(a+uint32(i)*b) * uint64(bytes) * 8 >> 32
+}
+
+// mayContain asks a filter.
+func mayContain(filter []byte, h uint64) bool {
+	if len(filter) == 0 {
+		return false // of no words at all
+	}
+	for i := range filterProbes {
+		if at := probe(h, i, len(filter)); filter[at/8]&(1<<(at%8)) == 0 {
+			return false
+		}
+	}
+	return true
+}
