@@ -11,6 +11,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
+	"github.com/coracle-eks/coracle/internal/cluster/logging"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -59,12 +60,14 @@ type components struct {
 
 func (c components) all() []process.Spec { return append([]process.Spec{c.apiServer}, c.others...) }
 
-// A process is called "<cluster ID>/<component>". API servers have the beginning of the hash of
-// what they run behind it, because two of them run side by side while one takes over.
+// A process is called "<cluster ID>/<component>". API servers have their instance behind it, the beginning of
+// the hash of what they run, because two of them run side by side while one takes over.
 
 func (c *Controller) name(clusterID, component string) string { return clusterID + "/" + component }
 
 func apiServers(clusterID string) string { return clusterID + "/" + kubeAPIServer + "/" }
+
+func instanceOf(process string) string { return process[strings.LastIndexByte(process, '/')+1:] }
 
 func clusterOf(process string) string {
 	id, _, _ := strings.Cut(process, "/")
@@ -93,7 +96,9 @@ func (c *Controller) specify(p plane) (components, error) {
 	out.apiServer = c.spec(p, kubeAPIServer, apiServer)
 	// Connections can only be steered between plain TCP sockets, not Multipath TCP, Go's default.
 	out.apiServer.Env = append(out.apiServer.Env, "GODEBUG=multipathtcp=0")
-	out.apiServer.Name = apiServers(p.cluster.ID) + out.apiServer.Hash()[:8]
+	instance := out.apiServer.Hash()[:8]
+	out.apiServer.Name = apiServers(p.cluster.ID) + instance
+	out.apiServer.Args = append(out.apiServer.Args, "--audit-log-path="+c.dir(p.cluster.ID, "log", logging.AuditLog(instance)))
 
 	kubeconfigs := files{}
 	for component, user := range map[string]struct{ name, certificate string }{
@@ -163,6 +168,7 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			"HOME=" + c.dir(p.cluster.ID),
+			"TZ=UTC", // in which EKS's components log
 			// Hardly collect garbage while the component starts, which takes a tenth of a second off
 			// the birth of a cluster; and after ten seconds (KUBE_GOGC is our bundles' own) at 25 % of
 			// what lives: most of an idle control plane's memory is garbage at Go's 100 %.
@@ -171,6 +177,7 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 		},
 		Dir:         c.dir(p.cluster.ID),
 		Log:         c.dir(p.cluster.ID, "log", component+".log"),
+		LogLimit:    -1, // package logging trims it, when it is shipped
 		Grace:       15 * time.Second,
 		OOMScoreAdj: -500,
 	}
@@ -239,9 +246,12 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--allow-privileged=true",
 		"--api-audiences=https://kubernetes.default.svc",
 		"--audit-log-format=json",
-		"--audit-log-maxbackup=2",
-		"--audit-log-maxsize=50", // MiB
-		"--audit-log-path=" + c.dir(cluster.ID, "log", "kube-apiserver-audit.log"),
+		// Files are removed as soon as they are shipped, or not wanted: 500 MiB are for the time of a daemon's absence.
+		"--audit-log-maxbackup=10",
+		"--audit-log-maxsize=" + strconv.Itoa(logging.AuditMaxSize),
+		// The longest event of CloudWatch Logs; a longer one loses its request and response, and says so.
+		"--audit-log-truncate-enabled=true",
+		"--audit-log-truncate-max-event-size=" + strconv.Itoa(logging.MaxMessage),
 		"--audit-policy-file=" + filepath.Join(dir, "audit.yaml"),
 		"--authentication-config=" + filepath.Join(dir, "authentication.yaml"),
 		"--authorization-config=" + filepath.Join(dir, "authorization.yaml"),

@@ -4,7 +4,8 @@
 // certificates, a place of its own in etcd, a security group and network interfaces in its VPC,
 // an API server, a controller manager and a scheduler (and a cloud controller manager, where
 // AWS's APIs can be reached), and the objects that EKS puts into a new cluster. It alone writes
-// ControlPlanes, ControlPlaneSecrets and Issuers, and ends the Updates of clusters.
+// ControlPlanes, ControlPlaneSecrets and Issuers, and ends the Updates of clusters (LoggingUpdates are
+// ended by package logging, which ships the components' logs).
 //
 // The life of a cluster, each of whose steps finds out for itself whether it has been taken:
 //
@@ -94,6 +95,9 @@ type Options struct {
 	// Webhooks are the authenticator's of a cluster. The same cluster must always get the same
 	// answer, because another one restarts its API server (optional).
 	Webhooks func(record.Cluster) (Webhooks, error)
+	// Stopped is called when all processes of a cluster that is being deleted have ended for good, before its
+	// files are removed (optional).
+	Stopped func(context.Context, record.Cluster) error
 	// CloudProvider is a cluster's way to AWS; without it no cloud controller manager runs (optional).
 	CloudProvider func(record.Cluster) (CloudProvider, error)
 
@@ -385,7 +389,8 @@ func (c *Controller) lastUpdate(ctx context.Context, cluster record.Cluster) (re
 	return row.Value, err
 }
 
-// openUpdates are the cluster's own updates that are in progress.
+// openUpdates are the cluster's own updates that are in progress, but for those of its logging: who ships
+// the logs ends them.
 func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([]store.Row[record.Update], error) {
 	rows, err := c.updates.List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
 	if err != nil {
@@ -393,7 +398,7 @@ func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([
 	}
 	return slices.DeleteFunc(rows, func(r store.Row[record.Update]) bool {
 		u := r.Value
-		return u.ClusterID != cluster.ID || u.NodegroupName != "" || u.AddonName != "" || u.Status != ekstypes.UpdateStatusInProgress
+		return u.ClusterID != cluster.ID || u.NodegroupName != "" || u.AddonName != "" || u.Type == ekstypes.UpdateTypeLoggingUpdate || u.Status != ekstypes.UpdateStatusInProgress
 	}), nil
 }
 

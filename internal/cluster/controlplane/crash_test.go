@@ -132,7 +132,7 @@ func TestEveryCrashPointIsVisited(t *testing.T) {
 	t.Parallel()
 	visited := slices.Concat(dieCreating, dieUpgrading, dieFailing, dieDeleting)
 	for _, point := range crash.Points() {
-		if !slices.Contains(visited, point) {
+		if !slices.Contains(visited, point) && !strings.HasPrefix(point, "logging/") { // no part of this controller
 			t.Errorf("nobody dies at %s", point)
 		}
 	}

@@ -34,6 +34,11 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 		return err
 	}
 	crashStopped.Here()
+	if c.o.Stopped != nil {
+		if err := c.o.Stopped(ctx, cluster); err != nil {
+			return err
+		}
+	}
 	if err := c.expel(ctx, cluster.ID); err != nil {
 		return err
 	}

@@ -185,10 +185,11 @@ func TestClusterLife(t *testing.T) {
 		calls := len(d.ec2.state().Calls)
 		d = start(whole, dir, owner, nil)
 		d.until("adoption", 10*time.Second, func() bool { return len(d.processes.List("")) == len(before) })
-		id := d.update(c, record.Update{Type: ekstypes.UpdateTypeLoggingUpdate}, func(c *record.Cluster) {
+		id := d.update(c, record.Update{Type: ekstypes.UpdateTypeDeletionProtectionUpdate}, func(c *record.Cluster) {
+			c.DeletionProtection = true
 			c.LoggingTypes = []ekstypes.LogType{ekstypes.LogTypeAudit}
 		})
-		d.until("a logging update", 10*time.Second, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
+		d.until("an update", 10*time.Second, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
 		for i, s := range d.processes.List("") {
 			if s.PID != before[i].PID {
 				t.Errorf("%s was restarted", s.Name)
@@ -365,14 +366,20 @@ type auditEvent struct {
 
 func auditEvents(t *testing.T, d *daemon, c record.Cluster) (all []auditEvent) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(d.dir, "clusters", c.ID, "log", "kube-apiserver-audit.log"))
-	if err != nil {
-		t.Fatal(err)
+	logs, err := filepath.Glob(filepath.Join(d.dir, "clusters", c.ID, "log", "kube-apiserver-audit-*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("no audit logs: %v", err)
 	}
-	for line := range strings.SplitSeq(string(b), "\n") {
-		var e auditEvent
-		if json.Unmarshal([]byte(line), &e) == nil {
-			all = append(all, e)
+	for _, log := range logs {
+		b, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(string(b), "\n") {
+			var e auditEvent
+			if json.Unmarshal([]byte(line), &e) == nil {
+				all = append(all, e)
+			}
 		}
 	}
 	return all

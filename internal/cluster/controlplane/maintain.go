@@ -7,6 +7,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/cluster/logging"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -54,6 +55,9 @@ func (c *Controller) maintain(ctx context.Context, cluster record.Cluster, minor
 		return err
 	}
 	if err := c.sweep(cluster.ID, components.configurations); err != nil {
+		return err
+	}
+	if err := logging.RetireAuditLogs(c.dir(cluster.ID, "log"), instanceOf(components.apiServer.Name), c.clock.Now()); err != nil {
 		return err
 	}
 	err = c.observe(ctx, cluster, func(o *record.ControlPlane) {

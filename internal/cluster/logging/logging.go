@@ -15,11 +15,11 @@
 //
 // One look at a cluster, which a change of its row or of one of its files leads to (watch.go):
 //
-//  1. switchTypes: types that were switched on begin where their files end now.
+//  1. ship.go, switchOn: types that were switched on begin where their files end now.
 //  2. ship.go: every file of a type that is on is read to its end.
-//  3. switchTypes: types that were switched off have been shipped up to here, and no further.
+//  3. ship.go, switchOff: types that were switched off have been shipped up to here, and no further.
 //  4. tidy.go: the disk gets back what nobody reads any more.
-//  5. The updates that asked for it are ended.
+//  5. The update that asked for it is ended.
 package logging
 
 import (
@@ -28,7 +28,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -191,8 +190,8 @@ func (c *Controller) look(ctx context.Context, cluster record.Cluster, ended boo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	// What is wanted must be at least as new as the updates that are ended for it.
-	updates, err := c.openUpdates(ctx, cluster)
+	// What is wanted must be at least as new as the update that is ended for it.
+	update, err := c.openUpdate(ctx, cluster)
 	if err != nil {
 		return false, err
 	}
@@ -225,7 +224,7 @@ func (c *Controller) look(ctx context.Context, cluster record.Cluster, ended boo
 	if more {
 		return true, nil
 	}
-	return false, c.endUpdates(ctx, updates)
+	return false, c.endUpdate(ctx, update)
 }
 
 func (c *Controller) plane(id string) *plane {
@@ -239,33 +238,35 @@ func (c *Controller) plane(id string) *plane {
 	return p
 }
 
-// openUpdates are the cluster's updates of its logging that are in progress.
-func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([]store.Row[record.Update], error) {
+// openUpdate is the key of the cluster's update of its logging that is in progress, "" when there is none.
+func (c *Controller) openUpdate(ctx context.Context, cluster record.Cluster) (string, error) {
 	if cluster.LastUpdateID == "" {
-		return nil, nil
+		return "", nil
 	}
-	rows, err := c.updates.List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
-	if err != nil {
-		return nil, err
+	row, err := c.updates.Get(ctx, record.UpdateKey(cluster.Account, cluster.Region, cluster.Name, cluster.LastUpdateID))
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
 	}
-	return slices.DeleteFunc(rows, func(r store.Row[record.Update]) bool {
-		u := r.Value
-		return u.ClusterID != cluster.ID || u.Type != ekstypes.UpdateTypeLoggingUpdate || u.Status != ekstypes.UpdateStatusInProgress
-	}), nil
+	if err != nil || row.Value.Type != ekstypes.UpdateTypeLoggingUpdate || row.Value.Status != ekstypes.UpdateStatusInProgress {
+		return "", err
+	}
+	return row.Key, nil
 }
 
-// endUpdates marks updates Successful: from now on it is as they asked.
-func (c *Controller) endUpdates(ctx context.Context, rows []store.Row[record.Update]) error {
-	for _, row := range rows {
-		_, err := c.updates.Modify(ctx, row.Key, func(u *record.Update) error {
-			if u.Status == ekstypes.UpdateStatusInProgress {
-				u.Status = ekstypes.UpdateStatusSuccessful
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("end update %s: %w", row.Value.ID, err)
+// endUpdate marks an update Successful: from now on it is as it asked.
+func (c *Controller) endUpdate(ctx context.Context, key string) error {
+	if key == "" {
+		return nil
+	}
+	crashSwitched.Here()
+	_, err := c.updates.Modify(ctx, key, func(u *record.Update) error {
+		if u.Status == ekstypes.UpdateStatusInProgress {
+			u.Status = ekstypes.UpdateStatusSuccessful
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("end the update of the logging: %w", err)
 	}
 	return nil
 }
