@@ -255,19 +255,10 @@ func (h *topHeap) compare(a, b *topRow, loadA func() string) int {
 	return cmp.Compare(a.sequence, b.sequence)
 }
 
-// compareKeys orders the values of a key of sort. Rows that lack it come last either way.
+// compareKeys orders the values of a key of sort.
 func compareKeys(a, b value.Value, descending bool) int {
-	if a.IsNull() || b.IsNull() {
-		switch {
-		case a.IsNull() && b.IsNull():
-			return 0
-		case a.IsNull():
-			return 1
-		}
-		return -1
-	}
 	if descending {
-		return value.Compare(b, a)
+		a, b = b, a
 	}
 	return value.Compare(a, b)
 }
