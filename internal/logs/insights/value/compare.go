@@ -115,8 +115,10 @@ func rank(v Value) int {
 		if !numeral(v.text) {
 			return 2
 		}
-		if _, ok := v.AsNumber(); !ok { // too large for a double
-			return 2
+		if len(v.text) > 300 { // perhaps too large for a double
+			if _, ok := v.AsNumber(); !ok {
+				return 2
+			}
 		}
 	case PeriodKind:
 		return 2

@@ -40,7 +40,11 @@ func perCPU(b *testing.B, events [][]byte, loop func()) {
 	for b.Loop() {
 		loop()
 	}
-	b.ReportMetric(float64(bytes)*float64(b.N)/1e6/(cpu(b)-start).Seconds(), "MB/cpu-s")
+	spent := cpu(b) - start
+	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "cpu-ns/op")
+	if bytes > 0 {
+		b.ReportMetric(float64(bytes)*float64(b.N)/1e6/spent.Seconds(), "MB/cpu-s")
+	}
 }
 
 // cpu is the time that this thread has spent.

@@ -58,26 +58,37 @@ func Int(n int64) Value {
 
 // literal is a number as JSON writes it; one beyond what a double holds is text.
 func literal(s string) Value {
-	if len(s) <= 15 { // the usual: an integer
-		n, i := int64(0), 0
-		if s[0] == '-' {
-			i = 1
-		}
-		for ; i < len(s) && s[i]-'0' <= 9; i++ {
-			n = n*10 + int64(s[i]-'0')
-		}
-		if i == len(s) {
-			if s[0] == '-' {
-				n = -n
-			}
-			return Value{kind: NumberKind, num: float64(n), text: s}
-		}
+	if f, ok := small(s); ok {
+		return Value{kind: NumberKind, num: f, text: s}
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return String(s)
 	}
 	return Value{kind: NumberKind, num: f + 0, text: s}
+}
+
+// small reads what most numbers are: an integer of up to 15 digits.
+func small(s string) (float64, bool) {
+	digits := s
+	if s != "" && s[0] == '-' {
+		digits = s[1:]
+	}
+	if digits == "" || len(digits) > 15 {
+		return 0, false
+	}
+	n := int64(0)
+	for i := range len(digits) {
+		c := digits[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		n = n*10 + int64(c)
+	}
+	if len(digits) < len(s) {
+		n = -n
+	}
+	return float64(n), true
 }
 
 // String is text.
@@ -215,6 +226,9 @@ func (v Value) AsNumber() (float64, bool) {
 	case NumberKind, TimeKind, BoolKind:
 		return v.num, true
 	case StringKind:
+		if f, ok := small(v.text); ok {
+			return f, true
+		}
 		if decimal(v.text, true) {
 			if f, err := strconv.ParseFloat(v.text, 64); err == nil {
 				return f + 0, true
