@@ -32,10 +32,12 @@ const linger = 2 * time.Second
 
 // upkeep is the queue of the goroutine that seals, merges and cleans up.
 type upkeep struct {
-	mu    sync.Mutex
-	queue []*group
-	wake  chan struct{}
-	done  sync.WaitGroup
+	mu      sync.Mutex
+	queue   []*group
+	busy    bool
+	settled chan struct{} // closed when nothing is left to do; nil when nobody waits for that
+	wake    chan struct{}
+	done    sync.WaitGroup
 }
 
 // add puts a group in the queue, unless it waits there already.
@@ -54,12 +56,40 @@ func (u *upkeep) add(g *group) {
 func (u *upkeep) take() *group {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.queue) == 0 {
+	u.busy = len(u.queue) > 0
+	if !u.busy {
+		if u.settled != nil {
+			close(u.settled)
+			u.settled = nil
+		}
 		return nil
 	}
 	g := u.queue[0]
 	u.queue = slices.Delete(u.queue, 0, 1)
 	return g
+}
+
+// Settle waits until all that can be sealed, merged or removed now has been.
+func (s *Store) Settle(ctx context.Context) error {
+	u := &s.upkeep
+	u.mu.Lock()
+	if !u.busy && len(u.queue) == 0 {
+		u.mu.Unlock()
+		return nil
+	}
+	if u.settled == nil {
+		u.settled = make(chan struct{})
+	}
+	settled := u.settled
+	u.mu.Unlock()
+	select {
+	case <-settled:
+		return nil
+	case <-s.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // keepUp works on the groups in the queue until the store is closed.
