@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/coracle-eks/coracle/internal/logs/insights"
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
@@ -19,6 +20,7 @@ func BenchmarkPush(b *testing.B) {
 		"stats count(*) by verb, user.username, bin(5m)",
 		"stats count(*), avg(responseStatus.code), max(@timestamp) by verb",
 		"filter objectRef.name == 'aws-node' AND objectRef.resource == 'daemonsets' AND verb == 'patch' | fields @timestamp, @message | sort @timestamp asc",
+		"filter @logStream like /^kube-apiserver-audit/ | stats count(*) by verb",
 		"filter @message like /aws-auth/ | stats count(*)",
 		"fields @timestamp, @message | limit 20",
 		"fields @timestamp, verb | sort @timestamp asc",
@@ -30,12 +32,13 @@ func BenchmarkPush(b *testing.B) {
 		b.Run(query, func(b *testing.B) {
 			p := compile(b, query, options())
 			r := rand.New(rand.NewPCG(1, 1))
-			rows := make([]row, 4096)
+			rows := make([]insights.Event, 4096)
 			for i := range rows {
 				values := map[string]value.Value{
 					"@timestamp":          value.Time(start + int64(len(rows)-i)*800),
 					"@message":            value.String(audit("get", "alice", "pods", "default", "web", "")),
 					"@ptr":                value.String(fmt.Sprintf("ptr-%08d", i)),
+					"@logStream":          value.String("kube-apiserver-audit-0a1b2c3d4e5f60718293a4b5c6d7e8f9"),
 					"verb":                value.String([]string{"get", "list", "watch", "patch", "create", "delete"}[r.IntN(6)]),
 					"user.username":       value.String(fmt.Sprintf("system:node:ip-10-0-1-%d.ec2.internal", r.IntN(50))),
 					"userAgent":           value.String("kubectl/v1.36.2 (linux/amd64) kubernetes/a1b2c3d"),
@@ -43,10 +46,11 @@ func BenchmarkPush(b *testing.B) {
 					"objectRef.resource":  value.String([]string{"daemonsets", "pods"}[r.IntN(2)]),
 					"responseStatus.code": value.Int([]int64{200, 201, 404, 409}[r.IntN(4)]),
 				}
-				rows[i] = make(row, len(p.Fields()))
+				r := make(row, len(p.Fields()))
 				for j, name := range p.Fields() {
-					rows[i][j] = values[name]
+					r[j] = values[name]
 				}
+				rows[i] = r
 			}
 			w := p.NewWorker()
 			b.ReportAllocs()

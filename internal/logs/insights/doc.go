@@ -15,7 +15,7 @@
 //
 //	query       = [ "|" ] commands | source [ "|" commands ] .
 //	commands    = command { "|" command } .
-//	source      = "SOURCE" ( string | logGroups ) { "|" "SOURCE" ( string | logGroups ) } .
+//	source      = "SOURCE" ( logGroups | string { "|" "SOURCE" string } ) .
 //	logGroups   = "logGroups" "(" [ selector { "," selector } ] ")" .
 //	selector    = ( "namePrefix" | "class" | "accountIdentifiers" ) ":" "[" string { "," string } "]" .
 //

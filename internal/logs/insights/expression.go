@@ -267,6 +267,18 @@ func (c *compiler) condition(e expression) (test, code) {
 		}
 	case likeExpression:
 		of, matches := c.expression(e.of), c.matcher(e)
+		if s := c.segment; of.field >= 0 && s.previous == nil && (s.fields[of.field] == "@logStream" || s.fields[of.field] == "@log") {
+			// One event after the other has the same.
+			i := s.memos
+			s.memos++
+			return func(f *frame) bool {
+				m, v := &f.memos[i], of.eval(f)
+				if text := v.String(); m.text != text || !m.known {
+					*m = memo{text: strings.Clone(text), known: true, matches: matches(v)}
+				}
+				return m.matches
+			}, of
+		}
 		return func(f *frame) bool { return matches(of.eval(f)) }, of
 	case inExpression:
 		of, contains := c.expression(e.of), c.membership(e)

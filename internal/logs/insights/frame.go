@@ -26,9 +26,16 @@ type frame struct {
 	scratch []value.Value
 	results []value.Value // of a group's aggregates, while the items of stats are computed
 	found   []value.Value // of parse
+	memos   []memo
 	env     value.Env
 	// sequence is the row's place among the rows of a later segment, or of an event's elements that unnest made rows of
 	sequence int
+}
+
+// memo is what a condition came to for the row before.
+type memo struct {
+	text           string
+	known, matches bool
 }
 
 func (s *segment) newFrame() *frame {
@@ -38,6 +45,7 @@ func (s *segment) newFrame() *frame {
 		vars:    make([]value.Value, len(s.variables)),
 		has:     make([]bool, len(s.fields)+len(s.variables)),
 		scratch: make([]value.Value, s.scratch),
+		memos:   make([]memo, s.memos),
 		env:     s.env,
 	}
 }

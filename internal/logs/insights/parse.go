@@ -123,6 +123,10 @@ func (p *parser) continuation(c command) string {
 func (p *parser) parseSource() *Source {
 	s := new(Source)
 	for p.failed == nil && p.word("source") {
+		if s.All && p.token.kind == tokenString || s.Names != nil && p.isWord("logGroups") {
+			p.fail(p.token.span, "SOURCE names log groups and chooses others by logGroups(...)\x00do one of the two")
+			return s
+		}
 		switch {
 		case p.token.kind == tokenString:
 			s.Names = append(s.Names, p.token.text)

@@ -20,6 +20,7 @@ type segment struct {
 	fieldAt   map[string]int // index in fields
 	variables []variable
 	scratch   int // how many values calls need for their arguments
+	memos     int // how many conditions remember what they came to
 
 	names map[string]code // aliases and other names that the query defines, as they are at the end of the segment so far
 	texts map[string]int  // fixed: the fields that are expressions, by what the expression prints
