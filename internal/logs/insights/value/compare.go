@@ -218,8 +218,6 @@ func AppendKey(b []byte, v Value) []byte {
 
 // integer reports whether s is an integer in its only notation.
 func integer(s string) bool {
-	if strings.HasPrefix(s, "-") {
-		s = s[1:]
-	}
+	s = strings.TrimPrefix(s, "-")
 	return s != "" && s[0] != '0' && run(s) == len(s)
 }

@@ -68,6 +68,16 @@ func literal(s string) Value {
 	return Value{kind: NumberKind, num: f + 0, text: s}
 }
 
+// ParseNumber reads a number as queries and messages write it: decimal digits with or without sign, fraction and
+// exponent. It keeps all digits. One beyond what a double holds is none.
+func ParseNumber(s string) (Value, bool) {
+	if !decimal(s, true) {
+		return Value{}, false
+	}
+	v := literal(s)
+	return v, v.kind == NumberKind
+}
+
 // small reads what most numbers are: an integer of up to 15 digits.
 func small(s string) (float64, bool) {
 	digits := s
