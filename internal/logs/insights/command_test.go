@@ -134,6 +134,9 @@ func TestCommands(t *testing.T) {
 			`unnest user.groups into g | sort g | display g`:                                             "g\ndev\ndev\nsystem:masters",
 			`unnest user.groups into g | filter g = 'dev' | stats count(*)`:                              "count(*)\n2",
 
+			`filter verb = 'list' | fields jsonParse(@message).user.name as who, split(path, '/')[1] as first`: "who | first\nbob | api",
+			`filter jsonParse(@message).user.groups[0] = 'dev' | display verb`:                                 "verb\nlist",
+
 			// unmask, comments, white space
 			`fields unmask(verb) as v | limit 1`:                      "v\ndelete",
 			`unmask verb | limit 1`:                                   "verb\ndelete",

@@ -108,6 +108,9 @@ func (c *compiler) expression(e expression) code {
 		c.fail(e, "unexpected symbol found %s\x00a period stands only in the parentheses of a function such as bin(5m); a field whose name begins with a digit needs backticks", e.text)
 	case callExpression:
 		return c.call(e)
+	case accessExpression:
+		of, path := c.expression(e.of), value.ParsePath(e.path)
+		return reading(func(f *frame) value.Value { return of.eval(f).Get(path) }, of)
 	case unaryExpression:
 		if e.operator == "-" {
 			of := c.expression(e.of)

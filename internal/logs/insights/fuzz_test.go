@@ -38,6 +38,7 @@ var everyCommand = []string{
 	"SOURCE logGroups(namePrefix: ['a', \"b\"], class: ['STANDARD']) | unnest jsonParse into x | unmask x | sort x desc, strlen(x) as l",
 	"SOURCE 'a' | SOURCE 'b' | pattern @message | diff previousWeek | filter @sampleCount > 5",
 	"fields \"\\\"\\\\\\n\\t\\d\", 'it\\'s', 1.5e-3, 10ms",
+	"fields jsonParse(a).b.0.`c-d`[1].e as x, split(a, ',')[0], jsonParse(b).`and`.c",
 	"fields a / b / c, a/b, (a / b) / /x/",
 	"fields case(a > 1, 'x', b like 'y', 'z', 'w') as c, bin(1h), datefloor(@timestamp, 1d), now()",
 }

@@ -13,6 +13,7 @@ type kind uint8
 const (
 	tokenEnd kind = iota
 	tokenName
+	tokenPath
 	tokenNumber
 	tokenPeriod
 	tokenString
@@ -56,6 +57,11 @@ func (l *lexer) next() (token, error) {
 	switch c := l.rune(start); {
 	case c == '`' || isLetter(c):
 		return l.name()
+	case c == '.' && start+1 < len(l.text) && (l.text[start+1] == '`' || isLetter(l.rune(start+1)) || isDigit(l.rune(start+1))):
+		l.at++
+		t, err := l.name()
+		t.kind, t.span.start = tokenPath, start
+		return t, err
 	case isDigit(c):
 		return l.number()
 	case c == '\'' || c == '"':

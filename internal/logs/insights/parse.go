@@ -669,6 +669,25 @@ func (p *parser) parseCall(name token) expression {
 		}
 	}
 	c.span = name.span.to(p.previous)
+	var path []string
+	for p.failed == nil && p.token.span.start == p.previous.end {
+		if p.token.kind == tokenPath {
+			path = append(path, p.token.text)
+			p.advance()
+		} else if p.symbol("[") {
+			if p.token.kind != tokenNumber || strings.Trim(p.token.text, "0123456789") != "" {
+				p.unexpected("the index of an element")
+			}
+			path = append(path, p.token.text)
+			p.advance()
+			p.need("]", "]")
+		} else {
+			break
+		}
+	}
+	if path != nil {
+		return accessExpression{c.span.to(p.previous), c, strings.Join(path, ".")}
+	}
 	return c
 }
 

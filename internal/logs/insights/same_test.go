@@ -8,6 +8,6 @@ func Same(a, b *Query) bool {
 		fieldsCommand{}, filterCommand{}, statsCommand{}, sortCommand{}, limitCommand{}, parseCommand{}, dedupCommand{}, patternCommand{},
 		diffCommand{}, anomalyCommand{}, unnestCommand{}, unmaskCommand{}, item{}, sortKey{},
 		nameExpression{}, numberExpression{}, periodExpression{}, stringExpression{}, regexExpression{}, boolExpression{},
-		callExpression{}, unaryExpression{}, binaryExpression{}, likeExpression{}, inExpression{}, span{},
+		callExpression{}, accessExpression{}, unaryExpression{}, binaryExpression{}, likeExpression{}, inExpression{}, span{},
 	), cmp.Comparer(func(a, b span) bool { return true }))
 }

@@ -130,6 +130,12 @@ type (
 		args     []expression
 		star     bool // count(*)
 	}
+	// accessExpression is what a path leads to inside the result of a call.
+	accessExpression struct {
+		span
+		of   expression
+		path string
+	}
 	unaryExpression struct {
 		span
 		operator string // "not", "-"
@@ -154,7 +160,10 @@ type (
 	}
 )
 
-var plainName = regexp.MustCompile(`^[\pL_@][\pL_@0-9]*(\.[\pL_@0-9]+)*$`)
+var (
+	plainName = regexp.MustCompile(`^[\pL_@][\pL_@0-9]*(\.[\pL_@0-9]+)*$`)
+	plainPath = regexp.MustCompile(`^[\pL_@0-9]+(\.[\pL_@0-9]+)*$`)
+)
 
 func (n nameExpression) String() string {
 	if keywords[strings.ToLower(n.text)] || !plainName.MatchString(n.text) {
@@ -189,6 +198,7 @@ func (s stringExpression) String() string {
 }
 
 func (c callExpression) String() string   { return within(c, 0) }
+func (a accessExpression) String() string { return within(a, 0) }
 func (u unaryExpression) String() string  { return within(u, 0) }
 func (b binaryExpression) String() string { return within(b, 0) }
 func (l likeExpression) String() string   { return within(l, 0) }
@@ -232,6 +242,11 @@ func within(e expression, least int) string {
 			return e.function + "(*)"
 		}
 		return e.function + "(" + join(e.args) + ")"
+	case accessExpression:
+		if plainPath.MatchString(e.path) {
+			return within(e.of, operandLevel) + "." + e.path
+		}
+		return within(e.of, operandLevel) + ".`" + e.path + "`"
 	case unaryExpression:
 		own, text = signLevel, "-"
 		if e.operator == "not" {
