@@ -21,6 +21,11 @@ import (
 // eventWriteTime is how long a client may take to receive one event. The server's limit for a whole answer is off for a stream.
 const eventWriteTime = time.Minute
 
+// headStart is what a client gets between its request and the answer. The SDK for Go closes the body of its request as soon as it has the header of the answer;
+// net/http, if it has not yet seen for itself that the body has ended, then takes what the SDK's wrapper says (io.EOF from WriteTo, smithy-go 1.28) for a failure and drops the
+// connection. With an answer that is there already nobody notices. A stream would be lost, on a host as near as this one.
+const headStart = 20 * time.Millisecond
+
 // eventPlan is how the events of an operation travel.
 type eventPlan struct {
 	schema *smithy.Schema            // of the union
@@ -120,6 +125,10 @@ func (m *Mux) begin(ctx context.Context, op *operation, in reflect.Value) (*stre
 // https://smithy.io/2.0/aws/amazon-eventstream.html
 func (m *Mux) send(s *stream, w http.ResponseWriter, r *request, c *call) {
 	defer s.cancel()
+	select {
+	case <-s.ctx.Done():
+	case <-time.After(headStart):
+	}
 	log := m.options.Logger.With("request", r.id, "operation", c.operation)
 	to := eventWriter{ResponseWriter: w, control: http.NewResponseController(w), encoder: eventstream.NewEncoder()}
 	w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
