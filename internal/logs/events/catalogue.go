@@ -111,3 +111,13 @@ func (l logger) Errorf(format string, args ...any) {
 // Fatalf is called when the catalogue cannot go on. Nothing more is written to it then, and what is
 // stored stays readable, instead of taking the daemon down.
 func (l logger) Fatalf(format string, args ...any) { l.s.fail(fmt.Errorf(format, args...)) }
+
+// cleaner removes the files that Pebble no longer needs. Beside removing them, as DeleteCleaner does, it
+// looks like one that needs what is in them: that stops Pebble from keeping old logs for later use,
+// which would take more space than all the rest of a small store.
+type cleaner struct {
+	pebble.DeleteCleaner
+	needsContents
+}
+
+type needsContents struct{ pebble.ArchiveCleaner }

@@ -1,6 +1,8 @@
 package events
 
 import (
+	"bytes"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/coracle-eks/coracle/internal/logs/word"
@@ -57,12 +59,33 @@ func (s *wordSet) grow() {
 	}
 }
 
-// addWords adds the words of a text.
-func (s *wordSet) addWords(text []byte) {
-	word.Each(text, func(w []byte) bool {
+// addWords adds the words of a message: as it is written, and where it is JSON with ASCII characters
+// written as \u00XX, as it reads.
+func (s *wordSet) addWords(message []byte) {
+	add := func(w []byte) bool {
 		s.add(wordHash(w))
 		return true
-	})
+	}
+	word.Each(message, add)
+	// Only the surroundings of escapes read otherwise than they are written: from the beginning of the
+	// run that one stands in or behind, over all that follow without anything else between.
+	for i := 0; ; {
+		next := bytes.Index(message[i:], []byte(`\u00`))
+		if next < 0 {
+			return
+		}
+		from, start := i, i+next
+		i = start
+		for i < len(message) && (word.Is(message[i]) || bytes.HasPrefix(message[i:], []byte(`\u00`))) {
+			i++
+		}
+		for start > from && (word.Is(message[start-1]) || message[start-1] == '\\') {
+			start--
+		}
+		if plain, ok := word.Unescaped(message[start:i]); ok {
+			word.Each(plain, add)
+		}
+	}
 }
 
 // filter is the filter over the set.

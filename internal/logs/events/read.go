@@ -402,11 +402,14 @@ func (s *Store) Wait(ctx context.Context, id GroupID, after uint64) error {
 	}
 }
 
-// LastSeq is the Seq of the newest event that the group ever had: events that come in later have greater ones.
+// LastSeq is the Seq of the newest event that the group ever had, or a number that no Seq of it will
+// be: events that come in later have greater ones.
 func (s *Store) LastSeq(id GroupID) uint64 {
-	g := s.find(id)
+	s.mu.Lock()
+	g, floor := s.groups[id], s.floor
+	s.mu.Unlock()
 	if g == nil {
-		return 0
+		return floor
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -179,7 +179,13 @@ func (w *worker) seal(g *group) (did bool, err error) {
 			return false, err
 		}
 	}
-	return true, s.swap(g, nil, p, sealed, raw)
+	if err := s.swap(g, nil, p, sealed, raw); err != nil {
+		return false, err
+	}
+	if unsealed < s.SealBytes {
+		return true, w.compactChunks(g, raw)
+	}
+	return true, nil
 }
 
 // deadChunks is how many bytes of the unsealed messages are deleted.
@@ -384,10 +390,10 @@ func (s *Store) swap(g *group, old []*part, p *part, sealed uint64, raw int64) e
 func (w *worker) clean(g *group) (did bool, err error) {
 	s := w.store
 	g.mu.Lock()
-	deleted, parts, live := g.deleted, g.parts, liveness{g.expired, g.dead}
+	deleted, parts, live, unsealed := g.deleted, g.parts, liveness{g.expired, g.dead}, g.unsealed
 	g.mu.Unlock()
 	if deleted {
-		return false, w.compactChunks(g)
+		return false, w.compactChunks(g, unsealed)
 	}
 	for _, p := range parts {
 		dead := p.dead(live)
@@ -536,12 +542,15 @@ func (w *worker) forgetDead(g *group) error {
 	return nil
 }
 
-// compactChunks makes the catalogue give back the disk space of a deleted group's chunks.
-func (w *worker) compactChunks(g *group) error {
-	if g.unsealed < 1<<20 {
+// compactBytes is from where on it is worth the work to make the catalogue give back the space of
+// deleted messages at once; it does so by itself some time later.
+const compactBytes = 256 << 10
+
+// compactChunks makes the catalogue give back the disk space of a group's chunks that are deleted.
+func (w *worker) compactChunks(g *group, raw int64) error {
+	if raw < compactBytes {
 		return nil
 	}
-	g.unsealed = 0
 	from, to := groupKeys(keyChunk, g.id)
 	err := w.store.db.Compact(w.store.background, from, to, false)
 	if errors.Is(err, context.Canceled) {

@@ -176,7 +176,8 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		FormatMajorVersion:          pebble.FormatNewest,
 		CacheSize:                   4 << 20,
 		MemTableSize:                4 << 20,
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: 3,
+		Cleaner:                     cleaner{},
 		MaxOpenFiles:                200,
 		WALBytesPerSync:             1 << 20,
 		FlushDelayDeleteRange:       10 * time.Second, // then the space of what was deleted returns

@@ -300,13 +300,15 @@ func (s *Store) countExpired(g *group, before int64) (map[StreamID]StreamStat, e
 	return streams, nil
 }
 
-// DiskBytes is what the store's files take on the disk.
+// DiskBytes is what the store's files take on the disk, in bytes, without the few MiB that the log of new
+// events reserves for what comes.
 func (s *Store) DiskBytes() int64 {
 	if s.enter() != nil {
 		return 0
 	}
 	defer s.life.RUnlock()
-	n := int64(s.db.Metrics().DiskSpaceUsage())
+	m := s.db.Metrics()
+	n := int64(m.DiskSpaceUsage() - m.WAL.PhysicalSize + m.WAL.Size)
 	s.mu.Lock()
 	groups := slices.Collect(maps.Values(s.groups))
 	s.mu.Unlock()
