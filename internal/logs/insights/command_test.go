@@ -137,6 +137,8 @@ func TestCommands(t *testing.T) {
 			`filter verb = 'list' | fields jsonParse(@message).user.name as who, split(path, '/')[1] as first`: "who | first\nbob | api",
 			`filter jsonParse(@message).user.groups[0] = 'dev' | display verb`:                                 "verb\nlist",
 
+			`fields 1.50 as a, 9007199254740993 as b, -9007199254740993 as c, 1e3 + 1 as d | limit 1`: "a | b | c | d\n1.50 | 9007199254740993 | -9007199254740993 | 1001",
+
 			// unmask, comments, white space
 			`fields unmask(verb) as v | limit 1`:                      "v\ndelete",
 			`unmask verb | limit 1`:                                   "verb\ndelete",

@@ -58,7 +58,7 @@
 //	name    = part { "." part | "[" digit { digit } "]" } .  // @timestamp, user.groups.0, items[2].id, annotations.`eks.amazonaws.com/role-arn`
 //	part    = ( letter | "_" | "@" | digit ) { letter | "_" | "@" | digit } | "`" { any but "`" } "`" .  // the first one does not begin with a digit
 //	path    = "." part { "." part | "[" digit { digit } "]" } .  // jsonParse(@message).user.name
-//	number  = digit { digit } [ "." { digit } ] [ ( "e" | "E" ) [ "+" | "-" ] digit { digit } ] .
+//	number  = digit { digit } [ "." digit { digit } ] [ ( "e" | "E" ) [ "+" | "-" ] digit { digit } ] .
 //	period  = digit { digit } letter { letter } .            // 5m, 1h, 30days
 //	string  = "'" ... "'" | '"' ... '"' .                    // \' \" \\ \n \t \r; any other backslash stands for itself
 //	regex   = "/" ... "/" .                                  // on one line; "\/" for a slash

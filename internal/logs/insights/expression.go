@@ -98,12 +98,12 @@ func (c *compiler) expression(e expression) code {
 	switch e := e.(type) {
 	case nameExpression:
 		return c.name(e)
-	case numberExpression:
-		return constantCode(number(e.text))
-	case stringExpression:
-		return constantCode(value.String(e.text))
-	case boolExpression:
-		return constantCode(value.Bool(e.value))
+	case numberExpression, stringExpression, boolExpression:
+		v, ok := literal(e)
+		if !ok {
+			c.fail(e, "the number %s is too large\x00numbers go up to 1.79e308", e.String())
+		}
+		return constantCode(v)
 	case periodExpression:
 		c.fail(e, "unexpected symbol found %s\x00a period stands only in the parentheses of a function such as bin(5m); a field whose name begins with a digit needs backticks", e.text)
 	case callExpression:
@@ -131,17 +131,6 @@ func (c *compiler) expression(e expression) code {
 
 var arithmetic = map[string]func(a, b value.Value) value.Value{
 	"+": value.Add, "-": value.Sub, "*": value.Mul, "/": value.Div, "%": value.Mod, "^": value.Pow,
-}
-
-func number(text string) value.Value {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return value.Int(n)
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return value.Value{} // too large for a number
-	}
-	return value.Number(n)
 }
 
 // call compiles a function; in the items of stats also an aggregate.
@@ -377,7 +366,7 @@ func (c *compiler) membership(e inExpression) func(value.Value) bool {
 func literal(e expression) (value.Value, bool) {
 	switch e := e.(type) {
 	case numberExpression:
-		return number(e.text), true
+		return value.ParseNumber(e.text)
 	case stringExpression:
 		return value.String(e.text), true
 	case boolExpression:

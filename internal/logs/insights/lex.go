@@ -172,7 +172,7 @@ func (l *lexer) number() (token, error) {
 	}
 	digits()
 	isPeriod := true
-	if l.at < len(l.text) && l.text[l.at] == '.' {
+	if l.at+1 < len(l.text) && l.text[l.at] == '.' && isDigit(rune(l.text[l.at+1])) {
 		isPeriod = false
 		l.at++
 		digits()
