@@ -212,3 +212,38 @@ func TestRegexReplaceKeepsFewExpressions(t *testing.T) {
 		t.Errorf("%d expressions are kept", n)
 	}
 }
+
+func FuzzFunctions(f *testing.F) {
+	for i, name := range FunctionNames() {
+		f.Add(uint8(i), "5"+name, "02026-11-21T10:36:42Z", "0yyyy-MM-dd'T'HH:mm:ssX")
+	}
+	f.Add(uint8(0), "0%Y", "0[[yy]'", "0$1${x}\\2")
+	names := FunctionNames()
+	f.Fuzz(func(t *testing.T, i uint8, x, y, z string) {
+		fn, _ := LookupFunction(names[int(i)%len(names)])
+		args := []Value{fuzzed(x), fuzzed(y), fuzzed(z), fuzzed(x), fuzzed(y)}
+		most := min(len(args), fn.Max)
+		if fn.Max < 0 {
+			most = len(args)
+		}
+		env := testEnv()
+		for n := fn.Min; n <= most; n++ {
+			for first := range 2 { // the arguments in another order, too
+				v := fn.Call(env, args[:n])
+				if again := fn.Call(env, args[:n]); again != v {
+					t.Fatalf("%s%q is %q, and then %q", fn.Name, args[:n], v, again)
+				}
+				if v.Bytes() > maxText+1024 {
+					t.Fatalf("%s gives %d bytes", fn.Name, v.Bytes())
+				}
+				if s, ok := text(v); v.Kind() == NumberKind && (!ok || !decimal(s, true)) {
+					t.Fatalf("%s%q is the number %q", fn.Name, args[:n], v)
+				}
+				if k := v.Kind(); (k == ListKind || k == MapKind) && FromJSON([]byte(v.String())).Kind() != k {
+					t.Fatalf("%s%q is %q, which is no JSON", fn.Name, args[:n], v)
+				}
+				args[first], args[first+1] = args[first+1], args[first]
+			}
+		}
+	})
+}

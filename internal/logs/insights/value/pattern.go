@@ -348,7 +348,7 @@ func (p *Patterns) clusters() []*cluster {
 	for _, s := range shapes {
 		key = append(key[:0], byte(s.severity))
 		for _, w := range s.words {
-			key = append(append(key, w.behind...), 0)
+			key = append(append(key, byte(len(w.behind)), byte(len(w.behind)>>8)), w.behind...)
 		}
 		group := groups[string(key)]
 		var closest *cluster
