@@ -29,8 +29,8 @@ func Compile(q *Query, o Options) (p *Plan, err error) {
 			panic(failed)
 		}
 	}()
-	for i, command := range q.commands {
-		c.command(command, q.commands[:i], q.commands[i+1:])
+	for i, s := range q.statements {
+		c.statement(s, q.statements[:i], q.statements[i+1:])
 	}
 	c.end()
 	return c.plan, nil
@@ -93,19 +93,19 @@ func (c *planner) open() *segment {
 	return c.segment
 }
 
-func (c *planner) command(command command, before, after []command) {
+func (c *planner) statement(at statement, before, after []statement) {
 	if count[dedupCommand](before) > 0 {
-		if _, isLimit := command.(limitCommand); !isLimit {
-			c.fail(command, "%s stands after dedup\x00only limit can follow dedup; write it before", firstWord(command))
+		if _, isLimit := at.command.(limitCommand); !isLimit {
+			c.fail(at, "%s stands after dedup\x00only limit can follow dedup; write it before", at.name())
 		}
 	}
-	switch e := command.(type) {
+	switch e := at.command.(type) {
 	case fieldsCommand:
 		c.fields(e)
 	case filterCommand:
 		c.filter(e)
 	case statsCommand:
-		c.statsCommand(e, before)
+		c.stat(at, e, before)
 	case sortCommand:
 		c.sort(e)
 	case limitCommand:
@@ -115,7 +115,7 @@ func (c *planner) command(command command, before, after []command) {
 		}
 		s.limit = e.count
 	case parseCommand:
-		c.parse(e)
+		c.parse(at, e)
 	case dedupCommand:
 		s := c.open()
 		s.dedup = []code{}
@@ -125,18 +125,18 @@ func (c *planner) command(command command, before, after []command) {
 	case patternCommand:
 		var diff diffCommand
 		if len(after) > 0 {
-			diff, _ = after[0].(diffCommand)
+			diff, _ = after[0].command.(diffCommand)
 		}
-		c.pattern(e, e.of, diff, before)
+		c.pattern(at, e.of, diff, before)
 	case diffCommand:
 		if len(before) > 0 {
-			if _, ok := before[len(before)-1].(patternCommand); ok {
+			if _, ok := before[len(before)-1].command.(patternCommand); ok {
 				return // it is part of that
 			}
 		}
-		c.pattern(e, nameExpression{e.span, "@message"}, e, before)
+		c.pattern(at, nameExpression{at.span, "@message"}, e, before)
 	case anomalyCommand:
-		c.fail(e, "Coracle doesn't serve the anomaly command\x00it is a trained model on AWS; pattern, or pattern and diff, show what is new or frequent")
+		c.fail(at, "Coracle doesn't serve the anomaly command\x00it is a trained model on AWS; pattern, or pattern and diff, show what is new or frequent")
 	case unnestCommand:
 		c.unnest(e)
 	case unmaskCommand:
@@ -144,13 +144,8 @@ func (c *planner) command(command command, before, after []command) {
 			c.show(field.text, c.name(field))
 		}
 	default:
-		panic(fmt.Sprintf("insights: command %T has no plan", command))
+		panic(fmt.Sprintf("insights: command %T has no plan", e))
 	}
-}
-
-func firstWord(c command) string {
-	word, _, _ := strings.Cut(c.String(), " ")
-	return word
 }
 
 // show adds a column to those of the result, or lets one of that name show something else.
@@ -258,15 +253,15 @@ func (c *planner) unnest(e unnestCommand) {
 	c.show(e.into.text, into)
 }
 
-func (c *planner) statsCommand(e statsCommand, before []command) {
+func (c *planner) stat(at statement, e statsCommand, before []statement) {
 	if n := count[statsCommand](before); n == 2 {
-		c.fail(e, "a third stats command\x00a query has at most two")
+		c.fail(at, "a third stats command\x00a query has at most two")
 	} else if n == 1 {
-		first := slices.IndexFunc(before, func(b command) bool { _, ok := b.(statsCommand); return ok })
+		first := slices.IndexFunc(before, func(b statement) bool { _, ok := b.command.(statsCommand); return ok })
 		for _, between := range before[first:] {
-			switch between.(type) {
+			switch between.command.(type) {
 			case sortCommand, limitCommand:
-				c.fail(between, "%s stands between two stats commands\x00write it behind the second one", firstWord(between))
+				c.fail(between, "%s stands between two stats commands\x00write it behind the second one", between.name())
 			}
 		}
 	}
@@ -276,11 +271,11 @@ func (c *planner) statsCommand(e statsCommand, before []command) {
 	texts := make(map[string]int)
 	name := func(i item) {
 		if slices.Contains(names, i.name()) {
-			at := expressionPlace(i.of)
+			where := expressionPlace(i.of)
 			if i.as != nil {
-				at = *i.as
+				where = *i.as
 			}
-			c.fail(at, "stats has two columns called %s\x00give one of them another name with as", i.name())
+			c.fail(where, "stats has two columns called %s\x00give one of them another name with as", i.name())
 		}
 		if _, isName := i.of.(nameExpression); !isName {
 			texts[i.of.String()] = len(names)
@@ -320,26 +315,26 @@ func (c *planner) made(by string, names []string, texts map[string]int) {
 	}
 }
 
-func count[T command](commands []command) int {
+func count[T command](statements []statement) int {
 	n := 0
-	for _, c := range commands {
-		if _, ok := c.(T); ok {
+	for _, s := range statements {
+		if _, ok := s.command.(T); ok {
 			n++
 		}
 	}
 	return n
 }
 
-func (c *planner) pattern(at command, of expression, diff diffCommand, before []command) {
+func (c *planner) pattern(at statement, of expression, diff diffCommand, before []statement) {
 	if !c.rowsAreEvents() {
-		c.fail(at, "%s stands behind stats or pattern\x00it is about log events: write diff right behind pattern, and pattern before stats", firstWord(at))
+		c.fail(at, "%s stands behind stats or pattern\x00it is about log events: write diff right behind pattern, and pattern before stats", at.name())
 	}
 	isDiff := diff.with != ""
 	if isDiff {
 		for _, b := range before {
-			switch b.(type) {
+			switch b.command.(type) {
 			case limitCommand, dedupCommand:
-				c.fail(b, "%s stands before diff\x00diff compares all events of two periods; write %s behind it", firstWord(b), firstWord(b))
+				c.fail(b, "%s stands before diff\x00diff compares all events of two periods; write %s behind it", b.name(), b.name())
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // parse compiles the parse command: it takes texts out of a field and makes fields of them. Where the pattern doesn't match, they are absent.
-func (c *planner) parse(e parseCommand) {
-	from := nameExpression{e.span, "@message"}
+func (c *planner) parse(at statement, e parseCommand) {
+	from := nameExpression{at.span, "@message"}
 	if e.from != nil {
 		from = *e.from
 	}

@@ -98,19 +98,19 @@ func (p *parser) parseQuery() *Query {
 		p.unexpected("a command (" + strings.Join(commandNames(), ", ") + ")")
 	}
 	for p.failed == nil {
-		q.commands = append(q.commands, p.parseCommand())
+		q.statements = append(q.statements, p.parseCommand())
 		if p.failed != nil || p.token.kind == tokenEnd {
 			return q
 		}
 		if !p.symbol("|") {
-			p.unexpected(p.continuation(q.commands[len(q.commands)-1]))
+			p.unexpected(continuation(q.statements[len(q.statements)-1].command))
 		}
 	}
 	return q
 }
 
 // continuation says what could have followed a complete command.
-func (p *parser) continuation(c command) string {
+func continuation(c command) string {
 	switch c.(type) {
 	case filterCommand:
 		return "and, or, an operator (=, !=, <, <=, >, >=, like, not like, =~, in, not in, +, -, *, /, %, ^), | or the end of the query"
@@ -252,10 +252,10 @@ var elsewhere = map[string]string{
 	"logcompare": "use pattern and diff",
 }
 
-func (p *parser) parseCommand() command {
+func (p *parser) parseCommand() statement {
 	if p.token.kind != tokenName || p.token.quoted {
 		p.unexpected("a command (" + strings.Join(commandNames(), ", ") + ")")
-		return nil
+		return statement{}
 	}
 	start := p.token
 	syntax, ok := commands[strings.ToLower(start.text)]
@@ -269,51 +269,11 @@ func (p *parser) parseCommand() command {
 			hint = "did you mean " + near + "?"
 		}
 		p.fail(start.span, "unknown command %s\x00%s", start.text, hint)
-		return nil
+		return statement{}
 	}
 	p.advance()
 	c := syntax.parse(p)
-	return placed(c, start.span.to(p.previous))
-}
-
-// placed gives a command its place.
-func placed(c command, where span) command {
-	switch c := c.(type) {
-	case fieldsCommand:
-		c.span = where
-		return c
-	case filterCommand:
-		c.span = where
-		return c
-	case statsCommand:
-		c.span = where
-		return c
-	case sortCommand:
-		c.span = where
-		return c
-	case limitCommand:
-		c.span = where
-		return c
-	case parseCommand:
-		c.span = where
-		return c
-	case dedupCommand:
-		c.span = where
-		return c
-	case patternCommand:
-		c.span = where
-		return c
-	case diffCommand:
-		c.span = where
-		return c
-	case unnestCommand:
-		c.span = where
-		return c
-	case unmaskCommand:
-		c.span = where
-		return c
-	}
-	return anomalyCommand{where}
+	return statement{start.span.to(p.previous), c}
 }
 
 func (p *parser) parseFields(display bool) command {
@@ -398,7 +358,7 @@ func (p *parser) parseDiff() command {
 		}
 	}
 	p.unexpected(strings.Join(diffs, ", ") + " or nothing")
-	return nil
+	return diffCommand{}
 }
 
 func (p *parser) parseUnnest() command {

@@ -12,9 +12,9 @@ func (e *SyntaxError) Error() string { return e.Message }
 
 // Query is a parsed query.
 type Query struct {
-	source   *Source
-	commands []command
-	text     string // as given, for errors that Compile finds
+	source     *Source
+	statements []statement
+	text       string // as given, for errors that Compile finds
 }
 
 // Parse reads a query by the grammar in the package's documentation. Its error is a *SyntaxError.

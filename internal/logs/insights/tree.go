@@ -9,65 +9,47 @@ import (
 // The syntax tree. Every node prints itself (String) so that parsing what it prints gives an equal node; spans are of the
 // query's text and don't count.
 
-// command is one command of a query.
-type command interface {
-	String() string
-	place() span
+// statement is a command at its place in the query.
+type statement struct {
+	span
+	command command
 }
+
+func (s statement) String() string { return s.command.String() }
+
+// name is the command's own name.
+func (s statement) name() string {
+	name, _, _ := strings.Cut(s.String(), " ")
+	return name
+}
+
+// command is one command of a query.
+type command interface{ String() string }
 
 type (
 	fieldsCommand struct {
-		span
 		items   []item
 		display bool
 	}
 	filterCommand struct {
-		span
 		condition expression
 		index     bool
 	}
-	statsCommand struct {
-		span
-		items, by []item
-	}
-	sortCommand struct {
-		span
-		keys []sortKey
-	}
-	limitCommand struct {
-		span
-		count int
-	}
+	statsCommand struct{ items, by []item }
+	sortCommand  struct{ keys []sortKey }
+	limitCommand struct{ count int }
 	parseCommand struct {
-		span
 		from    *nameExpression // nil: @message
 		pattern expression      // stringExpression or regexExpression
 		as      []nameExpression
 	}
-	dedupCommand struct {
-		span
-		fields []nameExpression
-	}
-	patternCommand struct {
-		span
-		of expression
-	}
-	diffCommand struct {
-		span
-		with string // one of diffs
-	}
-	anomalyCommand struct{ span }
-	unnestCommand  struct {
-		span
-		list, into nameExpression
-	}
-	unmaskCommand struct {
-		span
-		fields []nameExpression
-	}
+	dedupCommand   struct{ fields []nameExpression }
+	patternCommand struct{ of expression }
+	diffCommand    struct{ with string } // one of diffs
+	anomalyCommand struct{}
+	unnestCommand  struct{ list, into nameExpression }
+	unmaskCommand  struct{ fields []nameExpression }
 )
-
-func (s span) place() span { return s }
 
 // item is an expression of fields, display, stats or by, and how its column is called.
 type item struct {
@@ -91,6 +73,8 @@ type sortKey struct {
 	item
 	descending bool
 }
+
+func (s span) place() span { return s }
 
 // expression is a node of an expression.
 type expression interface {
@@ -389,7 +373,7 @@ func (q *Query) String() string {
 			parts = append(parts, "SOURCE logGroups("+strings.Join(selectors, ", ")+")")
 		}
 	}
-	for _, c := range q.commands {
+	for _, c := range q.statements {
 		parts = append(parts, c.String())
 	}
 	return strings.Join(parts, "\n| ")
