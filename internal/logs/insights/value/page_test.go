@@ -113,7 +113,7 @@ var (
 	aPeriod = regexp.MustCompile(`^\d+[a-z]+`)
 	aNumber = regexp.MustCompile(`^-?\d+(\.\d+)?`)
 	aName   = regexp.MustCompile(`^@?[A-Za-z0-9_]+`)
-	aPath   = regexp.MustCompile(`^\.[A-Za-z0-9_./]+`)
+	aPath   = regexp.MustCompile(`^\.[A-Za-z0-9_.]+`)
 )
 
 func (x *expression) operand() Value {
