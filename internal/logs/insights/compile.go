@@ -51,9 +51,7 @@ type column struct {
 }
 
 // rowsAreEvents says whether rows are still log events, not what stats or pattern made of them.
-func (c *planner) rowsAreEvents() bool {
-	return !slices.ContainsFunc(c.plan.segments, func(s *segment) bool { return s.fixed })
-}
+func (c *planner) rowsAreEvents() bool { return !c.segment.hasColumns() }
 
 // next begins a new segment. The sink of the one before is complete.
 func (c *planner) next(sinkOf string) *segment {

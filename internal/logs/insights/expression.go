@@ -90,11 +90,16 @@ func (c *compiler) available() string {
 
 // expression compiles any expression to a value. After stats, an expression that is one of its columns is that column: sort count(*).
 func (c *compiler) expression(e expression) code {
-	if c.stats == nil {
+	if c.stats == nil && c.segment.hasColumns() {
 		if column, ok := c.segment.column(e.String()); ok {
 			return column
 		}
 	}
+	return c.compute(e)
+}
+
+// compute is expression without the look at columns, for parts of what has been looked at.
+func (c *compiler) compute(e expression) code {
 	switch e := e.(type) {
 	case nameExpression:
 		return c.name(e)
@@ -107,13 +112,18 @@ func (c *compiler) expression(e expression) code {
 	case periodExpression:
 		c.fail(e, "unexpected symbol found %s\x00a period stands only in the parentheses of a function such as bin(5m); a field whose name begins with a digit needs backticks", e.text)
 	case callExpression:
+		if c.stats == nil && c.segment.hasColumns() {
+			if column, ok := c.segment.column(e.String()); ok {
+				return column
+			}
+		}
 		return c.call(e)
 	case accessExpression:
 		of, path := c.expression(e.of), value.ParsePath(e.path)
 		return reading(func(f *frame) value.Value { return of.eval(f).Get(path) }, of)
 	case unaryExpression:
 		if e.operator == "-" {
-			of := c.expression(e.of)
+			of := c.compute(e.of)
 			if of.isConstant {
 				return constantCode(value.Neg(of.constant))
 			}
@@ -121,7 +131,7 @@ func (c *compiler) expression(e expression) code {
 		}
 	case binaryExpression:
 		if operate := arithmetic[e.operator]; operate != nil {
-			left, right := c.expression(e.left), c.expression(e.right)
+			left, right := c.compute(e.left), c.compute(e.right)
 			return reading(func(f *frame) value.Value { return operate(left.eval(f), right.eval(f)) }, left, right)
 		}
 	}

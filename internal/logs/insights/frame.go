@@ -30,6 +30,7 @@ type frame struct {
 	env     value.Env
 	// sequence is the row's place among the rows of a later segment, or of an event's elements that unnest made rows of
 	sequence int
+	elements int // that unnest has taken from lists of the row
 }
 
 // memo is what a condition came to for the row before.
@@ -51,7 +52,7 @@ func (s *segment) newFrame() *frame {
 }
 
 func (f *frame) reset(row rowValues) {
-	f.row = row
+	f.row, f.elements = row, 0
 	clear(f.has)
 }
 

@@ -90,6 +90,41 @@ func TestNestingIsBounded(t *testing.T) {
 	compile(t, "filter a = 1"+strings.Repeat(" or a = 1", 2000), options())
 }
 
+// Long queries, up to what StartQuery takes, are compiled and run without delay.
+func TestLongQueries(t *testing.T) {
+	t.Parallel()
+	for _, query := range []string{
+		"stats count(*) as a | fields a" + strings.Repeat("+a", 4900),
+		"fields a" + strings.Repeat(" + a1", 1600),
+		"filter a = 1" + strings.Repeat(" or a = 1", 1000),
+		"filter a in [1" + strings.Repeat(",1", 4900) + "]",
+		"fields a" + strings.Repeat("|fields a", 1000),
+		"fields a" + strings.Repeat("|limit 1", 1000),
+		"fields a" + strings.Repeat("|filter a", 1000),
+		"fields a" + strings.Repeat("|limit 9|filter a=1", 500),
+		"fields a as b" + strings.Repeat("|fields b+b as b", 600),
+		"fields a.b" + strings.Repeat(".c", 4900),
+		"fields a" + strings.Repeat("|unnest a into a", 600),
+		"stats count(*)" + strings.Repeat(",max(a)", 1) + strings.Repeat(",sum(a)+1", 1),
+	} {
+		if len(query) > 10_000 {
+			t.Fatalf("%d characters", len(query))
+		}
+		run(t, compile(t, query, options()), 1, log(`{"a":1,"a1":2}`, `{"a":[1,2]}`))
+	}
+}
+
+// A query that makes rows without end of an event ends with an error.
+func TestUnnestIsBounded(t *testing.T) {
+	t.Parallel()
+	message := `{"a":[` + strings.Repeat("1,", 99) + `1]}`
+	p := compile(t, "fields a"+strings.Repeat(" | unnest a into b", 10)+" | filter b = 2", options())
+	err := p.NewWorker().Push(reader{event{message: message}, p.Fields()})
+	if err == nil || !strings.HasPrefix(err.Error(), "unnest makes more than 1000000 rows of one event") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestSource(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{

@@ -80,7 +80,8 @@ func (p *Plan) newState(segment int) state {
 	return s.newTop(p.budget, p.places[segment])
 }
 
-// Push takes one event in one of the plan's windows. It fails with an error that wraps ErrMemory; the worker is then of no further use.
+// Push takes one event in one of the plan's windows. It fails when the query takes too much of something (of memory: the error wraps ErrMemory), and
+// says which command it was and what to do; the worker is then of no further use.
 func (w *Worker) Push(e Event) error {
 	w.frame.reset(e)
 	w.frame.sequence = 0

@@ -1,6 +1,7 @@
 package insights
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -124,6 +125,9 @@ func (s *segment) lookup(name string) (code, bool) {
 	return fieldCode(i), true
 }
 
+// hasColumns says whether the rows are of stats or pattern, with fixed columns.
+func (s *segment) hasColumns() bool { return s.fixed || s.previous != nil && s.previous.hasColumns() }
+
 // column finds a column of stats by the expression that it shows.
 func (s *segment) column(expression string) (code, bool) {
 	if i, ok := s.texts[expression]; ok {
@@ -149,6 +153,9 @@ func (s *segment) define(name string, c code) {
 	s.names[name] = c
 }
 
+// maxElements is how many rows unnest makes of one row at most, also when lists of lists are unnested one after the other: their numbers multiply.
+const maxElements = 1_000_000
+
 // run takes a row through the steps from the given one on, and gives it to the sink if it passes.
 func (s *segment) run(f *frame, from int, to func(f *frame) error) error {
 	for i := from; i < len(s.steps); i++ {
@@ -170,6 +177,10 @@ func (s *segment) run(f *frame, from int, to func(f *frame) error) error {
 		}
 		var err error
 		list.Elements(func(_ string, element value.Value) bool {
+			if f.elements++; f.elements > maxElements {
+				err = fmt.Errorf("unnest makes more than %d rows of one event: unnest shorter lists, or fewer of them in one query", maxElements)
+				return false
+			}
 			f.forget(step.into)
 			f.set(step.into, element)
 			err = s.run(f, i+1, to)
