@@ -5,7 +5,7 @@
 //
 //	manifest.json   what it is a backup of
 //	etcd.snapshot   every table and every cluster: a snapshot of etcd, taken while all goes on
-//	files/...       what is not in etcd: authorities and their keys, root access keys, settings
+//	files/...       what is not in etcd: authorities and their keys, root access keys, settings, log events
 //	SHA256SUMS      of all of these, last, so that a file that was cut short is noticed
 //
 // It holds every secret that the data directory holds; it is written with mode 0600.
@@ -58,17 +58,34 @@ type Manifest struct {
 // again from the store.
 var kept = []string{"settings.json", "credentials", "pki", "etcd/pki", "etcd/settings.json"}
 
-// Write writes a backup of dir to w. snapshot writes etcd's snapshot.
-func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, snapshot func(context.Context, io.Writer) error) error {
+// Sources are the stores of a running daemon, each of which gives a consistent copy of itself.
+type Sources struct {
+	// Etcd writes etcd's snapshot.
+	Etcd func(ctx context.Context, w io.Writer) error
+	// Events copies the log events to a directory that doesn't exist yet.
+	Events func(ctx context.Context, dir string) error
+}
+
+// Write writes a backup of dir to w.
+func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from Sources) error {
 	m.Format = format
-	// A tar header needs the size of what follows, so the snapshot goes to the disk first.
-	spool, err := os.CreateTemp(string(dir), ".backup-*")
+	// Events are copied before the rows of their groups: those of a group without a row would be deleted.
+	copies, err := os.MkdirTemp(string(dir), ".backup-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(spool.Name())
+	defer os.RemoveAll(copies)
+	events := filepath.Join(copies, "events")
+	if err := from.Events(ctx, events); err != nil {
+		return fmt.Errorf("copy the log events: %w", err)
+	}
+	// A tar header needs the size of what follows, so the snapshot goes to the disk first.
+	spool, err := os.Create(filepath.Join(copies, "etcd"))
+	if err != nil {
+		return err
+	}
 	defer spool.Close()
-	if err := snapshot(ctx, spool); err != nil {
+	if err := from.Etcd(ctx, spool); err != nil {
 		return err
 	}
 
@@ -85,9 +102,12 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, snapsh
 		return err
 	}
 	for _, name := range kept {
-		if err := a.addTree(dir, name); err != nil {
+		if err := a.addTree(dir.Join(name), name); err != nil {
 			return err
 		}
+	}
+	if err := a.addTree(events, "logs/events"); err != nil {
+		return err
 	}
 	if err := a.add(sumsName, a.sums.Bytes()); err != nil {
 		return err
@@ -102,23 +122,25 @@ type archive struct {
 	sums  bytes.Buffer
 }
 
-func (a *archive) addTree(dir datadir.Dir, name string) error {
-	return filepath.WalkDir(dir.Join(name), func(file string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && file == dir.Join(name) {
+// addTree adds the file or the directory at root, under name.
+func (a *archive) addTree(root, name string) error {
+	return filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && file == root {
 			return nil // with an external etcd there is none of our own
 		}
 		if err != nil || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
 			return err
 		}
-		content, err := os.ReadFile(file)
+		f, err := os.Open(file)
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(string(dir), file)
+		defer f.Close()
+		rel, err := filepath.Rel(root, file)
 		if err != nil {
 			return err
 		}
-		return a.add(filesName+filepath.ToSlash(rel), content)
+		return a.copy(filesName+path.Join(name, filepath.ToSlash(rel)), f)
 	})
 }
 

@@ -27,7 +27,7 @@ func written(t *testing.T, snapshot string) []byte {
 	}
 	for name, content := range map[string]string{
 		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca", "etcd/settings.json": `{"port":1}`,
-		"etcd/data/member/wal": "not in it", "clusters/A/log": "not in it", "serve.log": "not in it",
+		"etcd/data/member/wal": "not in it", "logs/events/deep/part": "not this one", "logs/results/q": "not in it", "clusters/A/log": "not in it", "serve.log": "not in it",
 	} {
 		if err := os.MkdirAll(filepath.Dir(dir.Join(name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -38,9 +38,17 @@ func written(t *testing.T, snapshot string) []byte {
 	}
 	var b bytes.Buffer
 	m := Manifest{Version: "v1", Taken: time.Unix(1000, 0).UTC(), DataDir: "/data", Account: "111122223333", Region: "us-east-1"}
-	err = Write(t.Context(), &b, dir, m, func(_ context.Context, w io.Writer) error {
-		_, err := io.WriteString(w, snapshot)
-		return err
+	err = Write(t.Context(), &b, dir, m, Sources{
+		Etcd: func(_ context.Context, w io.Writer) error {
+			_, err := io.WriteString(w, snapshot)
+			return err
+		},
+		Events: func(_ context.Context, dir string) error {
+			if err := os.MkdirAll(filepath.Join(dir, "deep"), 0o700); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(dir, "deep", "part"), []byte("copy"), 0o600)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +84,7 @@ func TestABackupHoldsWhatEtcdDoesNot(t *testing.T) {
 	}
 	want := map[string]string{
 		"settings.json": "{}", "pki/ca.key": "key", "pki/webhooks/A.crt": "cert", "etcd/pki/ca.crt": "ca", "etcd/settings.json": `{"port":1}`,
-		"etcd.snapshot": "snapshot",
+		"etcd.snapshot": "snapshot", "logs/events/deep/part": "copy",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -171,9 +179,20 @@ func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
 func TestASnapshotThatFailsIsNoBackup(t *testing.T) {
 	t.Parallel()
 	dir := datadir.Dir(t.TempDir())
-	err := Write(t.Context(), io.Discard, dir, Manifest{}, func(context.Context, io.Writer) error { return errors.New("etcd is gone") })
-	if err == nil || err.Error() != "etcd is gone" {
-		t.Errorf("%v", err)
+	good := Sources{
+		Etcd:   func(context.Context, io.Writer) error { return nil },
+		Events: func(context.Context, string) error { return nil },
+	}
+	noEtcd, noEvents := good, good
+	noEtcd.Etcd = func(context.Context, io.Writer) error { return errors.New("etcd is gone") }
+	noEvents.Events = func(context.Context, string) error { return errors.New("the disk is full") }
+	for want, from := range map[string]Sources{"etcd is gone": noEtcd, "copy the log events: the disk is full": noEvents} {
+		if err := Write(t.Context(), io.Discard, dir, Manifest{}, from); err == nil || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := Write(t.Context(), io.Discard, dir, Manifest{}, good); err != nil {
+		t.Errorf("without logs and files: %v", err)
 	}
 }
 

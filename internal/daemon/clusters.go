@@ -9,12 +9,15 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
+	"github.com/coracle-eks/coracle/internal/cluster/logging"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -30,11 +33,26 @@ const authenticatorUser = "eks:authenticator"
 // clusters is what EKS does to clusters.
 type clusters struct {
 	authenticator *authenticator.Authenticator
+	logging       *logging.Controller
 	controllers   []reconcile.Controller
 }
 
+func (c *clusters) close() error { return c.logging.Close() }
+
 func (d *daemon) openClusters() (*clusters, error) {
 	dir := d.dir.Join("clusters")
+	logs, err := logging.New(logging.Options{
+		Store:  d.store,
+		Events: d.logs.events,
+		Dir:    dir,
+		Logs: func(account, region string) logging.Logs {
+			return cloudwatchlogs.NewFromConfig(d.eksConfig(account, region))
+		},
+		Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	planes := controlplane.New(controlplane.Options{
 		Store:         d.store,
 		Etcd:          d.etcd,
@@ -45,6 +63,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Subscribe:     d.events.subscribe,
 		Webhooks:      d.webhooks,
 		CloudProvider: d.cloudProvider,
+		Stopped:       logs.Drain,
 		Log:           d.log,
 	})
 	c := &clusters{
@@ -59,15 +78,19 @@ func (d *daemon) openClusters() (*clusters, error) {
 			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
 			Log:       d.log,
 		}),
-		controllers: []reconcile.Controller{planes.Controller()},
+		logging:     logs,
+		controllers: []reconcile.Controller{planes.Controller(), logs.Controller()},
 	}
 	return c, nil
 }
 
-// eksEC2 is a client of EC2 under the service-linked role of EKS.
+// eksConfig is the SDK's configuration under the service-linked role of EKS.
+func (d *daemon) eksConfig(account, region string) aws.Config {
+	return d.front.config(region, d.front.identity.ServiceRoleCredentials(account, eksRole, "EKS"))
+}
+
 func (d *daemon) eksEC2(account, region string) *ec2.Client {
-	config := d.front.config(region, d.front.identity.ServiceRoleCredentials(account, eksRole, "EKS"))
-	return ec2.NewFromConfig(config)
+	return ec2.NewFromConfig(d.eksConfig(account, region))
 }
 
 // webhooks are the two kubeconfigs with which the API server of a cluster reaches the authenticator.

@@ -48,7 +48,7 @@ func (d *daemon) Backup(ctx context.Context, w io.Writer) error {
 	return backup.Write(ctx, w, d.dir, backup.Manifest{
 		Version: version.String(), Taken: time.Now().UTC(), DataDir: string(d.dir),
 		Account: d.settings.Account, Region: d.settings.Region, External: d.embedded == nil,
-	}, d.store.Backup)
+	}, backup.Sources{Etcd: d.store.Backup, Events: d.logs.events.Checkpoint})
 }
 
 // CreateAccount has the daemon of dir make an account.

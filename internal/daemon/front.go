@@ -38,17 +38,17 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	}
 	f := &front{dir: d.dir, store: d.store, identity: who}
 	f.mux = wire.NewMux(wire.Options{Credentials: who, Authorizer: who, Logger: d.log, Region: d.settings.Region})
-	register(f.mux, d.store, who)
+	register(f.mux, d.store, who, d.logs.options(d.store))
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
 
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store, who *identity.Identity) {
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity, logs logsservice.Options) {
 	mux.Register(wire.EC2, ec2service.New(s))
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
 	mux.Register(wire.IAM, iamservice.New(s, who, nil))
-	mux.Register(wire.Logs, logsservice.New(logsservice.Options{Store: s}))
+	mux.Register(wire.Logs, logsservice.New(logs))
 	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 }
 

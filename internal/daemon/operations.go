@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 // them a daemon serves.
 func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
-	register(mux, nil, nil)
+	register(mux, nil, nil, logsservice.Options{})
 	return mux.Operations()
 }
 

@@ -58,6 +58,7 @@ type daemon struct {
 	embedded  *etcd.Embedded // nil with --etcd-endpoints
 	etcd      *etcd.Connection
 	store     *store.Store
+	logs      *logs
 	front     *front
 	clusters  *clusters
 }
@@ -106,7 +107,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	defer d.processes.Close()
 
-	// Open the store.
+	// Open the stores.
 	if err := d.connect(ctx); err != nil {
 		return err
 	}
@@ -115,6 +116,10 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer d.store.Close()
+	if d.logs, err = d.openLogs(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.logs.close()) }()
 
 	// Put the rooms together.
 	if d.authority, err = pki.OpenAuthority(d.dir.PKI(), "ca", "coracle"); err != nil {
@@ -126,6 +131,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.clusters, err = d.openClusters(); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, d.clusters.close()) }()
 
 	// Serve.
 	group, ctx := errgroup.WithContext(ctx)
@@ -137,6 +143,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	})
 	group.Go(func() error { return d.clusters.authenticator.Run(ctx) })
 	group.Go(func() error { return d.reconcile(ctx) })
+	group.Go(func() error { return d.logs.run(ctx) })
 	log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
 		"region", d.settings.Region, "account", d.settings.Account, "after", time.Since(d.started).Round(time.Millisecond))
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {

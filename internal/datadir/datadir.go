@@ -8,6 +8,7 @@
 //	serve.log       what a daemon that "coracle up" started has to say
 //	pki/            the daemon's certificate authority and certificates
 //	etcd/           the embedded etcd: certificates, port, data
+//	logs/           CloudWatch Logs: events, and results of queries
 //	bundles/        Kubernetes programs that were built on first use
 //	clusters/       certificates, configuration and logs of control planes, by cluster ID
 //
@@ -127,6 +128,9 @@ func (d Dir) ServeLog() string        { return d.Join("serve.log") }
 func (d Dir) PKI() string             { return d.Join("pki") }
 func (d Dir) Etcd() string            { return d.Join("etcd") }
 func (d Dir) Bundles() string         { return d.Join("bundles") }
+
+// Logs is where CloudWatch Logs keeps its "events", and the "results" of queries.
+func (d Dir) Logs(what string) string { return d.Join("logs", what) }
 
 // Owner marks the processes that belong to the directory. It follows from the path alone, so
 // that they are found when every file in it is lost.

@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
+	logevents "github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/logs/lifecycle"
+	"github.com/coracle-eks/coracle/internal/logs/query"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// logs is what is behind the API of CloudWatch Logs: the log events of this machine, and what keeps them in order.
+type logs struct {
+	log         *slog.Logger
+	events      *logevents.Store
+	queries     *query.Runner
+	controllers []reconcile.Controller
+}
+
+// openLogs opens the store of log events.
+func (d *daemon) openLogs() (*logs, error) {
+	held, err := logevents.Open(d.dir.Logs("events"), logevents.Options{Log: d.log})
+	if err != nil {
+		return nil, fmt.Errorf("open the log events in %s: %w", d.dir.Logs("events"), err)
+	}
+	queries := query.New(query.Options{Store: d.store, Events: held, Dir: d.dir.Logs("results"), Log: d.log})
+	return &logs{
+		log:         d.log,
+		events:      held,
+		queries:     queries,
+		controllers: append(lifecycle.New(lifecycle.Options{Store: d.store, Events: held, Log: d.log}).Controllers(), queries.Controller()),
+	}, nil
+}
+
+// options are what the API needs.
+func (l *logs) options(s *store.Store) logsservice.Options {
+	return logsservice.Options{Store: s, Events: l.events, Queries: l.queries}
+}
+
+// run runs the controllers until ctx ends. What they do is done to this machine's disk, so that every daemon does it, whichever leads.
+func (l *logs) run(ctx context.Context) error {
+	return reconcile.Run(ctx, l.log, l.controllers...)
+}
+
+// close closes the store of log events once nobody reads it any more.
+func (l *logs) close() error { return l.events.Close() }
