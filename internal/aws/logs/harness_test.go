@@ -12,11 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	coracle "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
@@ -33,10 +36,12 @@ var today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // world is the CloudWatch Logs front behind the real wire.
 type world struct {
-	t      testing.TB
-	store  *store.Store
-	client *cloudwatchlogs.Client
-	url    string
+	t       testing.TB
+	store   *store.Store
+	events  *events.Store
+	queries *answers
+	client  *cloudwatchlogs.Client
+	url     string
 
 	mu     sync.Mutex
 	clock  time.Time
@@ -47,9 +52,18 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, store: storetest.New(t), clock: today, caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
+	w := &world{t: t, store: storetest.New(t), queries: &answers{}, clock: today, caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
+	var err error
+	if w.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.events.Close(); err != nil {
+			t.Errorf("close the store of log events: %v", err)
+		}
+	})
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
-	mux.Register(wire.Logs, coracle.New(coracle.Options{Store: w.store, Now: w.now}))
+	mux.Register(wire.Logs, coracle.New(coracle.Options{Store: w.store, Events: w.events, Queries: w.queries, Now: w.now}))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL
@@ -134,4 +148,58 @@ func failureOf(t testing.TB, err error) failure {
 		t.Fatalf("want an error of the service, got %v", err)
 	}
 	return failure{api.ErrorCode(), response.HTTPStatusCode(), api.ErrorMessage()}
+}
+
+// answers are what the runner of queries says.
+type answers struct {
+	mu   sync.Mutex
+	run  record.LogQueryRun
+	rows [][]types.ResultField
+}
+
+func (a *answers) Results(context.Context, record.LogQuery) (record.LogQueryRun, [][]types.ResultField, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.run, a.rows, nil
+}
+
+// put adds events, each one millisecond after the other from a time on, and returns the time of the last.
+func (w *world) put(group, stream string, from time.Time, messages ...string) time.Time {
+	w.t.Helper()
+	in := &cloudwatchlogs.PutLogEventsInput{LogGroupName: &group, LogStreamName: &stream}
+	for i, m := range messages {
+		in.LogEvents = append(in.LogEvents, types.InputLogEvent{Message: &m, Timestamp: aws.Int64(from.UnixMilli() + int64(i))})
+	}
+	out, err := w.client.PutLogEvents(w.t.Context(), in)
+	if err != nil {
+		w.t.Fatalf("put %d events: %v", len(messages), err)
+	}
+	if out.RejectedLogEventsInfo != nil {
+		w.t.Fatalf("rejected %+v", out.RejectedLogEventsInfo)
+	}
+	return from.Add(time.Duration(len(messages)-1) * time.Millisecond)
+}
+
+// advance moves the clock.
+func (w *world) advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = w.clock.Add(d)
+}
+
+// call is a call of the client, for a table.
+func call[In, Out any](method func(context.Context, In, ...func(*cloudwatchlogs.Options)) (Out, error), ctx context.Context, in In) func() error {
+	return func() error {
+		_, err := method(ctx, in)
+		return err
+	}
+}
+
+// batch is a batch of events of today.
+func batch(messages ...string) []types.InputLogEvent {
+	var out []types.InputLogEvent
+	for _, m := range messages {
+		out = append(out, types.InputLogEvent{Message: &m, Timestamp: aws.Int64(today.UnixMilli())})
+	}
+	return out
 }
