@@ -18,6 +18,10 @@ func TestRegexSyntax(t *testing.T) {
 		{`Exception`, []string{"an Exception", "Exception"}, []string{"exception", "Excep tion"}, []string{"Exception"}},
 		{`(?i)Exception`, []string{"an EXCEPTION"}, []string{"Excep"}, nil},
 		{`^(?i)Exception$`, []string{"exception"}, []string{"an exception"}, nil},
+		{`(?i)Access`, []string{"aCCe\u017fs", "ACCESS", "xaccess"}, []string{"acces", "acce\u212as"}, nil},
+		{`(?i)(error|failure|x9)`, []string{"an ERROR", "eRRor", "Failure", "X9"}, []string{"erro", "errofailur"}, nil},
+		{`(?i)\xfcber`, []string{"\u00dcBER"}, []string{"uber"}, nil},
+		{`error|failure`, []string{"failure"}, []string{"Error"}, nil},
 		{`(?i)200`, []string{"x200"}, []string{"201"}, []string{"200"}},
 		{`^kube-apiserver-audit`, []string{"kube-apiserver-audit-1"}, []string{"x-kube-apiserver-audit"}, []string{"kube-apiserver-audit"}},
 		{`\/var\/log`, []string{"/var/log/x"}, []string{"/var"}, []string{"/var/log"}},
@@ -86,11 +90,23 @@ func TestRegexRefuses(t *testing.T) {
 		`a(?=b)`: "lookahead", `a(?!b)`: "negative lookahead", `(?<=a)b`: "lookbehind", `(?<!a)b`: "negative lookbehind", `(?>a)`: "atomic group",
 		`a++`: "possessive", `a*+`: "possessive", `a?+`: "possessive", `a{2,3}+`: "possessive", `(a)\1`: "backreference", `(?<x>a)\k<x>`: "backreference", `[a-z&&[^b]]`: "intersection",
 		`(`: "missing closing )", `a)`: "unexpected )", `[a`: "missing closing ]", `*`: "missing argument", `a**`: "invalid nested", `\`: "trailing backslash", `(?<a-b>a)`: "invalid named capture", `\y`: "invalid escape",
-		`a{1001}`: "repeats too much", `((a{100}){100}){100}`: "repeats too much", `(((a{30}){30}){30}){30}`: "repeats too much", `(?:\pL{31}){31}`: "too large",
+		`a{1001}`: "repeats too much", `((a{100}){100}){100}`: "repeats too much", `(((a{30}){30}){30}){30}`: "repeats too much", `(?:\pL{31}){31}`: "too large", `(?:ab){501}`: "too large",
 		strings.Repeat("(", 1200) + strings.Repeat(")", 1200): "nested too deeply", strings.Repeat("a", 5000): "5000 bytes",
 	} {
 		if _, err := CompileRegex(pattern); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("/%.60s/: %v, which does not say %q", pattern, err, says)
+		}
+	}
+}
+
+func TestRegexesOfUsualSizesAreTaken(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{
+		`[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`, `(\d{1,3}\.){3}\d{1,3}`, `^(?<ip>\S+) \S+ \S+ \[(?<time>[^\]]+)\] "(?<method>\w+) (?<path>[^ "]+) [^"]*" (?<status>\d{3}) (?<size>\d+|-)`,
+		`(?i)(error|exception|fail(ed|ure)?|fatal|panic|timed? ?out|denied|refused|unauthorized)`, `.{0,256}`, `\w{1,63}(\.\w{1,63}){1,5}`, strings.Repeat("a", 4000), strings.Repeat("word|", 100) + "x",
+	} {
+		if _, err := CompileRegex(pattern); err != nil {
+			t.Errorf("/%.80s/: %v", pattern, err)
 		}
 	}
 }
@@ -120,6 +136,7 @@ func FuzzRegex(f *testing.F) {
 	f.Add(`^\s*(\w+)\b[^]x]+$`, "  abc, d")
 	f.Add(`\Qa.b\E\x{FFFD}?`, "a.b\xff")
 	f.Add(`(ab?)+c{0,2}`, "abac")
+	f.Add(`(?i)(access|task|x)`, "ACCE\u017fS tas\u212a")
 	f.Fuzz(func(t *testing.T, pattern, s string) {
 		r, err := CompileRegex(pattern)
 		if err != nil {
@@ -144,4 +161,21 @@ func FuzzRegex(f *testing.F) {
 			t.Fatalf("/%s/ was translated to /%s/, which is another expression for %q", pattern, r.re, s)
 		}
 	})
+}
+
+func BenchmarkRegex(b *testing.B) {
+	events := auditEvents(b)
+	for _, pattern := range []string{`aws-nothing`, `(?i)exception`, `(?i)(error|failure)`, `"code":(4|5)\d\d,`, `user=\w+ role=\w+`} {
+		b.Run(pattern, func(b *testing.B) {
+			r, err := CompileRegex(pattern)
+			if err != nil {
+				b.Fatal(err)
+			}
+			perCPU(b, events, func() {
+				for _, e := range events {
+					r.Match(view(e))
+				}
+			})
+		})
+	}
 }
