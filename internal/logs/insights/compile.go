@@ -374,6 +374,9 @@ func (c *planner) end() {
 		c.plan.puts = append(c.plan.puts, s.put(col.of))
 	}
 	c.plan.places = append(c.plan.places, "the result")
+	if first := c.plan.segments[0]; first.sink == nil && first.dedup == nil {
+		c.plan.shared = newTop(first, c.plan.budget, c.plan.places[0])
+	}
 }
 
 // defaults are the columns of a query that names none.

@@ -15,7 +15,7 @@ type Options struct {
 // Window is a time range, milliseconds since 1970 UTC, both ends inclusive.
 type Window struct{ Start, End int64 }
 
-// Plan is a query ready to run. It is immutable and safe for concurrent use; the memory that it may take is that of one run.
+// Plan is a query ready to run, once. It is safe for concurrent use.
 type Plan struct {
 	segments []*segment
 	places   []string // of segments: the command that says what the sink holds, for errors
@@ -24,6 +24,7 @@ type Plan struct {
 	columns  []string
 	puts     []int // of columns: index in what the last segment puts out
 	budget   *budget
+	shared   *top // the sink of the first segment, if the workers share it
 }
 
 // Fields names what the plan reads from events; Event.Value's argument is an index of it. Names are as in the language: discovered
@@ -77,7 +78,10 @@ func (p *Plan) newState(segment int) state {
 	if s.sink != nil {
 		return s.sink.newState(s, p.budget, p.places[segment])
 	}
-	return s.newTop(p.budget, p.places[segment])
+	if segment == 0 && p.shared != nil {
+		return p.shared.state()
+	}
+	return newTop(s, p.budget, p.places[segment]).state()
 }
 
 // Push takes one event in one of the plan's windows. It fails when the query takes too much of something (of memory: the error wraps ErrMemory), and
@@ -161,13 +165,20 @@ func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
 	if s.sink != nil || len(workers) == 0 {
 		return nil, false
 	}
-	all := s.newTop(p.budget, p.places[0])
-	r := &Result{}
+	r, all := &Result{}, p.shared
 	for _, w := range workers {
 		r.Matched += w.matched
+	}
+	if all != nil {
+		r, err := p.finish(r, all.rows())
+		return r, err == nil
+	}
+	all = newTop(s, p.budget, p.places[0])
+	defer all.release()
+	for _, w := range workers {
 		for _, row := range w.state.(*topState).heap.rows {
-			shared := *row
-			if err := all.offer(&shared); err != nil {
+			own := *row
+			if err := all.offer(&own); err != nil {
 				return nil, false
 			}
 		}

@@ -377,6 +377,21 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// The first 10,000 events cost the same memory however many workers look for them.
+func TestWorkersShareWhatALimitKeeps(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Memory = 8 << 20
+	p := compile(t, "fields @message | limit 1000", o)
+	var events []event
+	for i := range 40_000 {
+		events = append(events, event{at: int64(i / 3), n: i, message: strings.Repeat("message ", 500)})
+	}
+	if r := run(t, p, 16, events); len(r.Rows) != 1000 || r.Rows[0][1].String() != "ptr-039999" || r.Rows[999][1].String() != "ptr-039000" {
+		t.Errorf("%d rows", len(r.Rows))
+	}
+}
+
 // A worker's partial result is right, and asking for it changes nothing.
 func TestPartial(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
@@ -24,36 +26,36 @@ type state interface {
 	release()
 }
 
-// topState keeps the first rows in the segment's order, as many as its limit; with dedup the first of each key. Of the first segment's rows,
+// top keeps the first rows in the segment's order, as many as its limit; with dedup the first of each key. Of the first segment's rows,
 // events, those that the keys leave equal are ordered by @timestamp (newest first) and @ptr; later segments' rows as they came.
-type topState struct {
-	segment   *segment
-	time, ptr int // fields; of the first segment only
-	heap      topHeap
-	byKey     map[string]*topRow
-	candidate topRow
-	key       []byte
-	account   account
+//
+// Without dedup all workers share one, so that a limit of 10,000 costs the memory of 10,000 rows, whatever the number of workers.
+type top struct {
+	segment *segment
+	bound   atomic.Pointer[topRow] // the last row kept, once there are as many as the limit: what comes behind it is of no interest
+
+	mu      sync.Mutex // guards what follows
+	heap    topHeap
+	byKey   map[string]*topRow
+	account account
 }
 
+// topRow is a row that is kept. All but at is constant.
 type topRow struct {
 	keys     []value.Value
 	time     float64
 	ptr      string
-	hasPtr   bool
 	sequence int // of the row in a later segment, of an element of unnest in an event
 	values   keptRow
 	key      string // dedup; empty: none
-	at       int    // index in the heap
 	bytes    int
+	at       int // index in the heap
 }
 
-func (s *segment) newTop(b *budget, command string) *topState {
-	t := &topState{segment: s, account: account{budget: b, command: command, advice: "set a lower limit, or ask for fewer and shorter fields"}}
-	t.heap.segment = s
-	t.candidate.keys = make([]value.Value, len(s.order))
-	if s.previous == nil {
-		t.time, t.ptr = s.fieldAt["@timestamp"], s.fieldAt["@ptr"]
+func newTop(s *segment, b *budget, command string) *top {
+	t := &top{
+		segment: s, heap: topHeap{segment: s},
+		account: account{budget: b, command: command, advice: "set a lower limit, or ask for fewer and shorter fields"},
 	}
 	if s.dedup != nil {
 		t.byKey = make(map[string]*topRow)
@@ -61,9 +63,25 @@ func (s *segment) newTop(b *budget, command string) *topState {
 	return t
 }
 
+// topState is a worker's access to a top.
+type topState struct {
+	*top
+	time, ptr int // fields; of the first segment only
+	candidate topRow
+	hasPtr    bool // of the candidate
+	key       []byte
+}
+
+func (t *top) state() *topState {
+	s := &topState{top: t, candidate: topRow{keys: make([]value.Value, len(t.segment.order))}}
+	if t.segment.previous == nil {
+		s.time, s.ptr = t.segment.fieldAt["@timestamp"], t.segment.fieldAt["@ptr"]
+	}
+	return s
+}
+
 func (t *topState) add(f *frame) error {
-	c := &t.candidate
-	s := t.segment
+	c, s := &t.candidate, t.segment
 	for i := range s.order {
 		if !s.order[i].time {
 			c.keys[i] = s.order[i].of.eval(f)
@@ -72,17 +90,16 @@ func (t *topState) add(f *frame) error {
 	c.sequence = f.sequence
 	if s.previous == nil {
 		c.time, _ = f.field(t.time).AsNumber()
-		c.hasPtr = false
+		t.hasPtr = false
 	}
 	// The pointer is read only if nothing else decides: it may be expensive to make.
 	load := func() string {
-		if !c.hasPtr {
-			c.ptr, c.hasPtr = f.field(t.ptr).String(), true
+		if !t.hasPtr && s.previous == nil {
+			c.ptr, t.hasPtr = f.field(t.ptr).String(), true
 		}
 		return c.ptr
 	}
-	full := len(t.heap.rows) == s.limit
-	if full && t.heap.compare(c, t.heap.rows[0], load) >= 0 {
+	if bound := t.bound.Load(); bound != nil && t.heap.compare(c, bound, load) >= 0 {
 		return nil
 	}
 	t.key = t.key[:0]
@@ -94,28 +111,16 @@ func (t *topState) add(f *frame) error {
 		}
 		t.key = value.AppendKey(t.key, v)
 	}
-	var row *topRow
-	if len(t.key) > 0 {
-		if row = t.byKey[string(t.key)]; row != nil && t.heap.compare(c, row, load) >= 0 {
+	if len(t.key) > 0 { // such a top is this worker's alone
+		if mine := t.byKey[string(t.key)]; mine != nil && t.heap.compare(c, mine, load) >= 0 {
 			return nil
 		}
 	}
-	isNew := row == nil
-	if isNew && full {
-		row = t.heap.rows[0]
-		if row.key != "" {
-			delete(t.byKey, row.key)
-		}
-	} else if isNew {
-		row = &topRow{values: make(keptRow, len(s.puts)), keys: make([]value.Value, len(s.order)), at: -1}
+	row := &topRow{
+		keys: make([]value.Value, len(s.order)), time: c.time, ptr: strings.Clone(load()), sequence: c.sequence,
+		values: make(keptRow, len(s.puts)), key: string(t.key),
 	}
-	before := row.bytes
-	row.bytes = 128
-	row.time, row.sequence = c.time, c.sequence
-	if s.previous == nil {
-		row.ptr, row.hasPtr = strings.Clone(load()), true
-		row.bytes += len(row.ptr)
-	}
+	row.bytes = 128 + len(row.ptr) + 2*len(row.key)
 	for i, k := range c.keys {
 		row.keys[i] = k.Clone()
 		row.bytes += row.keys[i].Bytes()
@@ -124,53 +129,60 @@ func (t *topState) add(f *frame) error {
 		row.values[i] = p.eval(f).Clone()
 		row.bytes += row.values[i].Bytes()
 	}
-	if isNew && len(t.key) > 0 {
-		row.key = string(t.key)
-		t.byKey[row.key] = row
-		row.bytes += 2 * len(row.key)
-	} else if isNew {
-		row.key = ""
-	}
-	if row.at < 0 {
-		heap.Push(&t.heap, row)
-	} else {
-		heap.Fix(&t.heap, row.at)
-	}
-	return t.account.take(row.bytes - before)
+	return t.offer(row)
 }
 
-// offer takes over a row of another state.
-func (t *topState) offer(row *topRow) error {
+// offer keeps a row if it is among the first.
+func (t *top) offer(row *topRow) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	bytes := row.bytes
 	if row.key != "" {
 		if mine := t.byKey[row.key]; mine != nil {
-			if t.heap.compare(row, mine, nil) < 0 {
-				row.at = mine.at
-				t.heap.rows[mine.at] = row
-				t.byKey[row.key] = row
-				heap.Fix(&t.heap, row.at)
+			if t.heap.compare(row, mine, nil) >= 0 {
+				return nil
 			}
-			return nil
+			row.at = mine.at
+			t.heap.rows[row.at] = row
+			t.byKey[row.key] = row
+			heap.Fix(&t.heap, row.at)
+			t.tighten()
+			return t.account.take(bytes - mine.bytes)
 		}
 	}
 	if len(t.heap.rows) == t.segment.limit {
-		worst := t.heap.rows[0]
-		if t.heap.compare(row, worst, nil) >= 0 {
+		last := t.heap.rows[0]
+		if t.heap.compare(row, last, nil) >= 0 {
 			return nil
 		}
-		if worst.key != "" {
-			delete(t.byKey, worst.key)
-		}
-		heap.Pop(&t.heap)
+		delete(t.byKey, last.key)
+		bytes -= last.bytes
+		t.heap.rows[0], row.at = row, 0
+		heap.Fix(&t.heap, 0)
+	} else {
+		heap.Push(&t.heap, row)
 	}
 	if row.key != "" {
 		t.byKey[row.key] = row
 	}
-	heap.Push(&t.heap, row)
-	return nil
+	t.tighten()
+	return t.account.take(bytes)
+}
+
+// tighten sets the bound, once there is one.
+func (t *top) tighten() {
+	if len(t.heap.rows) == t.segment.limit {
+		t.bound.Store(t.heap.rows[0])
+	}
 }
 
 func (t *topState) merge(other state) error {
-	for _, row := range other.(*topState).heap.rows {
+	from := other.(*topState).top
+	if from == t.top {
+		return nil
+	}
+	from.release() // the rows are counted again
+	for _, row := range from.heap.rows {
 		if err := t.offer(row); err != nil {
 			return err
 		}
@@ -178,7 +190,7 @@ func (t *topState) merge(other state) error {
 	return nil
 }
 
-func (t *topState) rows() []keptRow {
+func (t *top) rows() []keptRow {
 	sorted := slices.Clone(t.heap.rows)
 	slices.SortFunc(sorted, func(a, b *topRow) int { return t.heap.compare(a, b, nil) })
 	rows := make([]keptRow, len(sorted))
@@ -188,7 +200,7 @@ func (t *topState) rows() []keptRow {
 	return rows
 }
 
-func (t *topState) release() { t.account.release() }
+func (t *top) release() { t.account.release() }
 
 // topHeap has the row that comes last at its root.
 type topHeap struct {
