@@ -121,12 +121,16 @@ func (t *topState) add(f *frame) error {
 		values: make(keptRow, len(s.puts)), key: string(t.key),
 	}
 	row.bytes = 128 + len(row.ptr) + 2*len(row.key)
+	keep := value.Value.Clone // the memory of events is used again
+	if s.previous != nil {
+		keep = func(v value.Value) value.Value { return v }
+	}
 	for i, k := range c.keys {
-		row.keys[i] = k.Clone()
-		row.bytes += row.keys[i].Bytes()
+		row.keys[i] = keep(k)
+		row.bytes += k.Bytes()
 	}
 	for i, p := range s.puts {
-		row.values[i] = p.eval(f).Clone()
+		row.values[i] = keep(p.eval(f))
 		row.bytes += row.values[i].Bytes()
 	}
 	return t.offer(row)
