@@ -77,18 +77,19 @@ func difference(before, after version, status bool) []Change {
 	return d.changes
 }
 
-// learn remembers how lists on a path of managed fields are merged.
+// learn remembers how the lists on a path of managed fields are merged.
 func (d *differ) learn(p fieldpath.Path) {
-	last := p[len(p)-1]
-	switch {
-	case last.Key != nil:
-		var names []string
-		for _, f := range *last.Key {
-			names = append(names, f.Name)
+	for i, e := range p {
+		switch {
+		case e.Key != nil:
+			var names []string
+			for _, f := range *e.Key {
+				names = append(names, f.Name)
+			}
+			d.keys[p[:i].String()] = names
+		case e.Value != nil:
+			d.sets[p[:i].String()] = true
 		}
-		d.keys[p[:len(p)-1].String()] = names
-	case last.Value != nil:
-		d.sets[p[:len(p)-1].String()] = true
 	}
 }
 

@@ -86,6 +86,7 @@ type event struct {
 	logged
 	fields []string
 	doc    value.Document
+	parsed bool
 }
 
 func (e *event) Value(i int) value.Value {
@@ -99,9 +100,10 @@ func (e *event) Value(i int) value.Value {
 	case "@ptr":
 		return value.String("ptr")
 	default:
-		if !e.doc.Parse([]byte(e.message)) {
+		if !e.parsed && !e.doc.Parse([]byte(e.message)) {
 			return value.Value{}
 		}
+		e.parsed = true
 		return e.doc.Field(value.ParsePath(name))
 	}
 }
@@ -178,11 +180,11 @@ func (f *fakeLogs) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterL
 	if err != nil {
 		return nil, err
 	}
+	if in.NextToken == nil && f.looked != nil {
+		f.looked <- 1
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if in.NextToken == nil && f.looked != nil {
-		f.looked <- len(f.events)
-	}
 	if f.broken > 0 && in.NextToken != nil {
 		f.broken--
 		return nil, errors.New("connection refused")

@@ -400,31 +400,34 @@ func (c Change) withoutKey(v any) any {
 func (p *Printer) changes(indent int, all []Change) {
 	for i, c := range all {
 		p.change(indent, c)
-		if i+1 < len(all) && ownerLine(c) == ownerLine(all[i+1]) {
+		owner := ownerLine(c)
+		if i+1 < len(all) && slices.Equal(owner, ownerLine(all[i+1])) {
 			continue
 		}
-		if text := ownerLine(c); text != "" {
-			p.page.line(indent+2, indent+4, span{style: dim, text: text})
+		if owner != nil {
+			p.page.line(indent+2, indent+4, owner...)
 		}
 	}
 }
 
 // ownerLine says whose a field is, and whose it was.
-func ownerLine(c Change) string {
-	var parts []string
-	switch {
-	case c.Op == "remove" && len(c.Lost) > 0:
-		parts = append(parts, "was owned by "+strings.Join(c.Lost, ", "))
-	case c.Op == "remove":
-	default:
-		if len(c.Owners) > 0 {
-			parts = append(parts, "owned by "+strings.Join(c.Owners, ", "))
-		}
-		if len(c.Lost) > 0 {
-			parts = append(parts, "no longer by "+strings.Join(c.Lost, ", "))
+func ownerLine(c Change) []span {
+	var spans []span
+	say := func(st style, what string, who []string) {
+		if len(who) > 0 {
+			if spans != nil {
+				spans = append(spans, span{style: dim, text: ", "})
+			}
+			spans = append(spans, span{style: st, text: what + strings.Join(who, ", ")})
 		}
 	}
-	return strings.Join(parts, ", ")
+	if c.Op == "remove" {
+		say(dim, "was owned by ", c.Lost)
+		return spans
+	}
+	say(dim, "owned by ", c.Owners)
+	say(yellow, "no longer by ", c.Lost)
+	return spans
 }
 
 // block is how many lines a value may take before it is cut, unless everything is wanted.
@@ -625,7 +628,7 @@ func (p *Printer) refusal(s *Step) {
 		default:
 			say(span{style: plainText, text: "was made from version " + r.Stale.Had + ", which is not the newest"})
 		}
-		p.page.line(p.margin()+2, p.margin()+4, span{style: dim, text: "read the object again and repeat the change"})
+		p.page.line(p.margin()+2, p.margin()+2, span{style: dim, text: "read the object again and repeat the change"})
 	case r.Kind == "denied" && r.By != "":
 		say(span{style: plainText, text: "denied by "}, span{style: bold, text: r.By}, span{style: plainText, text: ": " + strings.TrimSpace(r.Message)})
 	case r.Kind == "forbidden":
@@ -658,26 +661,26 @@ func hour(rfc3339 string) string {
 // conflicts spells out whose the fields are, what the apply wanted, and what would settle it.
 func (p *Printer) conflicts(s *Step) {
 	for _, c := range s.Refusal.Conflicts {
-		p.page.line(p.margin(), p.margin()+4, span{style: boldRed, text: "! "}, span{style: plainText, text: c.display()})
-		spans := []span{{style: plainText, text: "belongs to "}, {style: bold, text: c.Owner}}
+		spans := []span{{style: boldRed, text: "! "}, {style: plainText, text: "conflict with "}, {style: bold, text: c.Owner}}
 		if c.Since != nil {
-			spans = append(spans, span{style: dim, text: fmt.Sprintf(" (%s, %s at %s)", c.Since.Who, c.Since.Action, hour(c.Since.Time))})
+			spans = append(spans, span{style: dim, text: fmt.Sprintf(" (%s, %s at %s)", c.Since.Who, c.Since.Action, hour(c.Since.Time)), whole: true})
 		}
+		p.page.line(p.margin(), p.margin()+4, append(spans, span{style: plainText, text: " over"})...)
+		p.page.line(p.margin()+2, p.margin()+2, span{style: plainText, text: c.display()})
 		if c.Is != nil || c.Wanted != nil {
-			spans = append(spans, span{style: plainText, text: ": is "}, span{style: plainText, text: show(c.Is)}, span{style: plainText, text: ", wanted "}, span{style: plainText, text: show(c.Wanted)})
+			p.page.line(p.margin()+2, p.margin()+4, span{style: plainText, text: "is "}, span{style: red, text: show(c.Is)},
+				span{style: plainText, text: ", wanted "}, span{style: green, text: show(c.Wanted)})
 		}
-		p.page.line(p.margin()+4, p.margin()+6, spans...)
 	}
 	them, fields := "it", "field"
 	if len(s.Refusal.Conflicts) > 1 {
 		them, fields = "them", "fields"
 	}
-	take := "--force-conflicts"
-	leave := "without the " + fields + " the apply leaves " + them + " alone"
+	text := fmt.Sprintf("nothing was applied: --force-conflicts would take %s for %s; without the %s in its manifest, %s would leave %s alone", them, s.FieldManager, fields, s.FieldManager, them)
 	if s.Who.EKS {
-		take, leave = "aws eks update-addon --resolve-conflicts OVERWRITE", "PRESERVE leaves "+them+" alone"
+		text = fmt.Sprintf("nothing was applied: aws eks update-addon --resolve-conflicts OVERWRITE would take %s for %s, PRESERVE would leave %s alone", them, s.FieldManager, them)
 	}
-	p.page.line(p.margin()+2, p.margin()+4, span{style: dim, text: fmt.Sprintf("nothing was applied; %s would take %s for %s, %s", take, them, s.FieldManager, leave)})
+	p.page.line(p.margin()+2, p.margin()+2, span{style: dim, text: text})
 }
 
 // wide is what else is known.
