@@ -22,7 +22,7 @@ type Aggregate struct {
 // Accumulator computes one aggregate of one group. Partial accumulators of the same aggregate and
 // constants merge; the result does not depend on how the rows were divided or ordered, approximations included.
 //
-// Absent values count nowhere, nor do lists and maps. Aggregates of numbers leave out what isn't one
+// Absent values count nowhere, nor do lists and maps (except for count). Aggregates of numbers leave out what isn't one
 // (Value.AsNumber), and are Null if nothing is left.
 type Accumulator interface {
 	// Add takes the values of all arguments (constants too) for one row, and the row's @timestamp (ms; 0 if it has none). It keeps neither args nor their text.
