@@ -90,12 +90,7 @@ func (s *Store) Append(ctx context.Context, b Batch) (first uint64, err error) {
 	for id, st := range streams {
 		g.streams[id] = st
 	}
-	full := g.unsealed >= s.SealBytes
 	g.mu.Unlock()
-	if full {
-		s.upkeep.add(g)
-	}
-
 	if err := durable(); err != nil {
 		return 0, fmt.Errorf("append log events: %w", err)
 	}
@@ -105,7 +100,11 @@ func (s *Store) Append(ctx context.Context, b Batch) (first uint64, err error) {
 		g.durable = row.last
 		g.notify()
 	}
+	full := g.unsealed >= s.SealBytes
 	g.mu.Unlock()
+	if full {
+		s.upkeep.add(g)
+	}
 	return first, nil
 }
 

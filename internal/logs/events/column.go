@@ -153,7 +153,7 @@ func (x *extractor) object(n *node) bool {
 		}
 		x.i++
 		x.space()
-		if !x.value(child(x, n, key)) {
+		if !x.value(childOf(x, n, key)) {
 			return false
 		}
 		x.space()
@@ -186,7 +186,7 @@ func (x *extractor) array(n *node) bool {
 	for i := 0; ; i++ {
 		var element *node
 		if i < columnElements {
-			element = child(x, n, indexes[i:i+1])
+			element = childOf(x, n, indexes[i:i+1])
 		} else {
 			n.closed = true
 		}
@@ -210,8 +210,8 @@ func (x *extractor) array(n *node) bool {
 	}
 }
 
-// child is the node below n with a key, nil when nothing is collected there.
-func child[S string | []byte](x *extractor, n *node, key S) *node {
+// childOf is the node below n with a key, nil when nothing is collected there.
+func childOf[S string | []byte](x *extractor, n *node, key S) *node {
 	if n.next < len(n.children) && n.children[n.next].key == string(key) {
 		n.next++
 		return n.children[n.next-1]

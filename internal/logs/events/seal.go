@@ -179,13 +179,7 @@ func (w *worker) seal(g *group) (did bool, err error) {
 			return false, err
 		}
 	}
-	if err := s.swap(g, nil, p, sealed, raw); err != nil {
-		return false, err
-	}
-	if unsealed < s.SealBytes {
-		return true, w.compactChunks(g, raw)
-	}
-	return true, nil
+	return true, s.swap(g, nil, p, sealed, raw)
 }
 
 // deadChunks is how many bytes of the unsealed messages are deleted.
@@ -390,11 +384,8 @@ func (s *Store) swap(g *group, old []*part, p *part, sealed uint64, raw int64) e
 func (w *worker) clean(g *group) (did bool, err error) {
 	s := w.store
 	g.mu.Lock()
-	deleted, parts, live, unsealed := g.deleted, g.parts, liveness{g.expired, g.dead}, g.unsealed
+	parts, live := g.parts, liveness{g.expired, g.dead}
 	g.mu.Unlock()
-	if deleted {
-		return false, w.compactChunks(g, unsealed)
-	}
 	for _, p := range parts {
 		dead := p.dead(live)
 		if dead < p.raw/2 || dead == 0 {
@@ -405,7 +396,7 @@ func (w *worker) clean(g *group) (did bool, err error) {
 	if run := s.mergeable(parts); run != nil {
 		return true, w.rewrite(g, run, live)
 	}
-	return false, w.forgetDead(g)
+	return false, errors.Join(w.forgetDead(g), w.compactChunks(g))
 }
 
 // dead is about how many bytes of a part's messages belong to deleted events; it is exact when none or
@@ -542,13 +533,19 @@ func (w *worker) forgetDead(g *group) error {
 	return nil
 }
 
-// compactBytes is from where on it is worth the work to make the catalogue give back the space of
-// deleted messages at once; it does so by itself some time later.
+// compactBytes of deleted messages are worth the work to make the catalogue give back the space at
+// once; it does so by itself some time later.
 const compactBytes = 256 << 10
 
-// compactChunks makes the catalogue give back the disk space of a group's chunks that are deleted.
-func (w *worker) compactChunks(g *group, raw int64) error {
-	if raw < compactBytes {
+// compactChunks makes the catalogue give back the disk space of a group's chunks, after deletions.
+func (w *worker) compactChunks(g *group) error {
+	g.mu.Lock()
+	removed := g.removed
+	if removed >= compactBytes {
+		g.removed = 0
+	}
+	g.mu.Unlock()
+	if removed < compactBytes {
 		return nil
 	}
 	from, to := groupKeys(keyChunk, g.id)

@@ -98,6 +98,7 @@ type group struct {
 	deleted bool
 	// deletions says that something was deleted since the unsealed events were last looked through for it.
 	deletions bool
+	removed   int64         // bytes deleted since the catalogue was made to give back their space
 	changed   chan struct{} // closed and replaced when durable, sealed or sealError change
 	// sealError is why the last attempt to seal failed.
 	sealError error
@@ -175,7 +176,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		Logger:                      logger{s},
 		FormatMajorVersion:          pebble.FormatNewest,
 		CacheSize:                   4 << 20,
-		MemTableSize:                4 << 20,
+		MemTableSize:                2 << 20,
 		MemTableStopWritesThreshold: 3,
 		Cleaner:                     cleaner{},
 		MaxOpenFiles:                200,

@@ -106,6 +106,7 @@ func (s *Store) deleteGroup(id GroupID) error {
 	delete(s.groups, id)
 	s.mu.Unlock()
 	parts := g.parts
+	g.removed += stored(g.streams)
 	g.parts, g.streams = nil, nil
 	g.notify()
 	g.mu.Unlock()
@@ -146,6 +147,7 @@ func (s *Store) DeleteStream(id GroupID, stream StreamID) error {
 	if err == nil {
 		g.dead = maps.Clone(g.dead)
 		g.dead[stream] = g.last
+		g.removed += g.streams[stream].StoredBytes
 		delete(g.streams, stream)
 		g.deletions = true
 	}
@@ -204,6 +206,7 @@ func (s *Store) expire(g *group, before int64) error {
 		g.mu.Unlock()
 		return err
 	}
+	g.removed += stored(g.streams) - stored(streams)
 	g.groupRow, g.streams, g.deletions = row, streams, true
 	g.mu.Unlock()
 	if err := durable(); err != nil {
@@ -211,6 +214,14 @@ func (s *Store) expire(g *group, before int64) error {
 	}
 	s.upkeep.add(g)
 	return nil
+}
+
+// stored is the StoredBytes of some streams.
+func stored(streams map[StreamID]StreamStat) (n int64) {
+	for _, st := range streams {
+		n += st.StoredBytes
+	}
+	return n
 }
 
 // countExpired is the statistics of the streams without the events with a Timestamp below before. Blocks
