@@ -133,7 +133,7 @@ func TestEveryOperationRefusesStrangers(t *testing.T) {
 	if after := inventory(t, d); after != before {
 		t.Errorf("a refused request changed something:\n%s\n%s", before, after)
 	}
-	for _, service := range []*wire.Service{wire.EKS, wire.IAM, wire.STS, wire.EC2} {
+	for _, service := range []*wire.Service{wire.EKS, wire.IAM, wire.STS, wire.EC2, wire.Logs} {
 		if served[service.Name] == 0 {
 			t.Errorf("no operation of %s is served", service.Name)
 		}
@@ -148,6 +148,7 @@ func inventory(t *testing.T, d *harness.Daemon) string {
 		{"iam", "get-account-authorization-details"}, {"iam", "list-access-keys", "--user-name", "nobody"},
 		{"ec2", "describe-vpcs"}, {"ec2", "describe-subnets"}, {"ec2", "describe-security-groups"}, {"ec2", "describe-network-interfaces"},
 		{"ec2", "describe-addresses"}, {"ec2", "describe-key-pairs"}, {"ec2", "describe-tags"}, {"eks", "list-clusters"},
+		{"logs", "describe-log-groups"}, {"logs", "describe-queries"}, {"logs", "describe-query-definitions"},
 	} {
 		fmt.Fprintln(&b, d.AWS(nil, args...))
 	}
