@@ -1,9 +1,14 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/logs/events"
 )
 
 func notFound(format string, args ...any) error {
@@ -32,4 +37,20 @@ func validation(format string, args ...any) error {
 
 func limitExceeded(format string, args ...any) error {
 	return &types.LimitExceededException{Message: new(fmt.Sprintf(format, args...))}
+}
+
+// heldBack is an error of the store of log events, said of a log group. What passes by itself, or when somebody makes room on the disk, is a
+// ServiceUnavailableException, which the SDKs try again.
+func heldBack(err error, attempt, group string) error {
+	err = fmt.Errorf("%s log group %s: %w", attempt, group, err)
+	switch {
+	case errors.Is(err, events.ErrFull):
+		return &wire.Error{
+			Code: "ServiceUnavailableException", Status: http.StatusServiceUnavailable, Err: err,
+			Message: "The disk of the data directory is full, and nothing was stored: free some space, or shorten the retention of log groups.",
+		}
+	case errors.Is(err, events.ErrClosed):
+		return &wire.Error{Code: "ServiceUnavailableException", Status: http.StatusServiceUnavailable, Err: err, Message: "Coracle is being stopped."}
+	}
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -68,7 +67,7 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.Filter
 		From: from, To: to, Streams: func(id events.StreamID) bool { return names[id] != "" }, Words: filter.Words(), After: at.position, Backward: at.backward,
 	}) {
 		if err != nil {
-			return nil, fmt.Errorf("read log group %s: %w", group.Value.Name, err)
+			return nil, heldBack(err, "read", group.Value.Name)
 		}
 		scanned += len(e.Message)
 		if scanned > maxScan || filter.Match(e.Message) && !p.add(e) {

@@ -2,7 +2,6 @@ package logs
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -97,7 +96,7 @@ func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEve
 		From: from, To: to, Streams: func(s events.StreamID) bool { return s == id }, After: at.position, Backward: at.backward,
 	}) {
 		if err != nil {
-			return nil, fmt.Errorf("read log group %s: %w", group.Value.Name, err)
+			return nil, heldBack(err, "read", group.Value.Name)
 		}
 		if !p.add(e) {
 			break

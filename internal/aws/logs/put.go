@@ -2,7 +2,6 @@ package logs
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -60,7 +59,7 @@ func (s *Service) PutLogEvents(ctx context.Context, in *cloudwatchlogs.PutLogEve
 	}
 	seq, err := s.events.Append(ctx, events.Batch{Group: events.GroupID(group.Value.ID), Events: batch})
 	if err != nil {
-		return nil, fmt.Errorf("append %d events to log group %s: %w", len(batch), group.Value.Name, err)
+		return nil, heldBack(err, "append to", group.Value.Name)
 	}
 	out.NextSequenceToken = sequenceToken(ingested, seq+uint64(len(batch)))
 	return out, nil

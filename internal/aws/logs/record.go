@@ -2,7 +2,6 @@ package logs
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -52,7 +51,7 @@ func (s *Service) GetLogRecord(ctx context.Context, in *cloudwatchlogs.GetLogRec
 	}
 	e, ok, err := s.events.Event(events.GroupID(group.ID), events.Position{Timestamp: p.Timestamp, Seq: p.Seq})
 	if err != nil {
-		return nil, fmt.Errorf("read log group %s: %w", group.Name, err)
+		return nil, heldBack(err, "read", group.Name)
 	}
 	names, nameErr := s.namesOf(ctx, group, "", nil)
 	if nameErr != nil {
@@ -113,7 +112,7 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 		From: from, To: to + 1, Streams: func(id events.StreamID) bool { return names[id] != "" }, Backward: true,
 	}) {
 		if err != nil {
-			return nil, fmt.Errorf("read log group %s: %w", group.Value.Name, err)
+			return nil, heldBack(err, "read", group.Value.Name)
 		}
 		if total++; total > maxSample {
 			total--
