@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -155,6 +157,7 @@ func (p *phoenix) life(name, role string, subnets []string) {
 		return inUse(err) || errors.As(err, &e)
 	})
 	p.await(name, ekstypes.ClusterStatusActive)
+	p.query("/aws/eks/" + name + "/cluster")
 
 	p.do("upgrade", func(ctx context.Context) error {
 		_, err := client.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: &name, Version: aws.String("1.36")})
@@ -178,6 +181,34 @@ func (p *phoenix) life(name, role string, subnets []string) {
 		return err
 	}, func(error) bool { return true })
 	p.await(name, "")
+}
+
+// query runs a Logs Insights query to its end.
+func (p *phoenix) query(group string) {
+	p.t.Helper()
+	client := cloudwatchlogs.NewFromConfig(p.Config())
+	var id *string
+	p.do("start a query", func(ctx context.Context) error {
+		out, err := client.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{
+			LogGroupName: &group, QueryString: aws.String("stats count(*) by verb"),
+			StartTime: aws.Int64(time.Now().Add(-time.Hour).Unix()), EndTime: aws.Int64(time.Now().Unix()),
+		})
+		if err == nil {
+			id = out.QueryId
+		}
+		return err
+	}, func(error) bool { return false })
+	err := harness.Until(time.Minute, 20*time.Millisecond, func() error {
+		p.revive()
+		out, err := client.GetQueryResults(context.Background(), &cloudwatchlogs.GetQueryResultsInput{QueryId: id})
+		if err == nil && out.Status != logstypes.QueryStatusComplete {
+			err = fmt.Errorf("the query is %s", out.Status)
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // kubectl repeats a command until it succeeds: the API server may be between two lives.
