@@ -86,7 +86,7 @@ func (s *Store) waitForSpace() {
 	poll := time.NewTicker(200 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		if free, err := s.free(); err != nil || free >= uint64(s.MinFree)/4 {
+		if free, err := s.free(); err != nil || free >= max(uint64(s.MinFree)/4, 1<<20) {
 			return
 		}
 		select {

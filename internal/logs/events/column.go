@@ -34,7 +34,8 @@ type extractor struct {
 	row       int // of the message being read, from 0
 	root      *node
 	nodes     int
-	exhausted bool // there were more than columnPaths paths
+	exhausted bool       // there were more than columnPaths paths
+	spare     [][]uint16 // codes of columns of earlier blocks
 }
 
 // node is a place in the tree of all messages.
@@ -69,8 +70,22 @@ func newExtractor() *extractor {
 	return x
 }
 
+// reset begins a new block. What columns returned for the one before is no longer valid.
 func (x *extractor) reset() {
-	*x = extractor{root: &node{index: map[string]*node{}}}
+	spare := x.spare
+	var visit func(n *node)
+	visit = func(n *node) {
+		if cap(n.codes) > 0 {
+			spare = append(spare, n.codes[:0])
+		}
+		for _, c := range n.children {
+			visit(c)
+		}
+	}
+	if x.root != nil {
+		visit(x.root)
+	}
+	*x = extractor{root: &node{index: map[string]*node{}}, spare: spare[:min(len(spare), 2*columnsPerBlock)]}
 }
 
 // add reads the message of the next row.
@@ -110,6 +125,9 @@ func (x *extractor) value(n *node) bool {
 			return false
 		}
 		if n != nil {
+			if n.codes == nil && len(x.spare) > 0 {
+				n.codes, x.spare = x.spare[len(x.spare)-1], x.spare[:len(x.spare)-1]
+			}
 			n.set(x.row, x.b[start:x.i])
 		}
 		return true
@@ -297,7 +315,7 @@ func (n *node) set(row int, raw []byte) {
 	if !known {
 		n.size += len(raw)
 		if len(raw) > columnValue || len(n.values) == columnValues || n.size > columnBytes {
-			n.spoiled, n.values, n.codes, n.byText = true, nil, nil, nil
+			n.spoiled, n.values, n.codes, n.byText = true, nil, n.codes[:0], nil
 			return
 		}
 		if n.byText == nil {

@@ -62,7 +62,7 @@ func (p *part) encode() []byte {
 
 func readPart(s *Store, g GroupID, id uint64, value []byte) (*part, error) {
 	c := &cursor{b: value}
-	blocks := make([]blockMeta, c.count(len(value)))
+	blocks := make([]blockMeta, c.count(len(value)/16))
 	for i := range blocks {
 		if blocks[i] = readBlockMeta(c); c.err != nil {
 			break

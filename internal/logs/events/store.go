@@ -41,7 +41,7 @@ type Event struct {
 // Options are the choices of who opens a store. The zero value is good.
 type Options struct {
 	Log *slog.Logger // nil: slog.Default()
-	// SealBytes is the size of the messages of a group, in bytes, from which they are sealed; 0 is 16 MiB.
+	// SealBytes is the size of the messages of a group, in bytes, from which they are sealed; 0 is 8 MiB.
 	SealBytes int64
 	// MinFree is the free space of the disk, in bytes, below which nothing more is taken in; 0 is 64 MiB.
 	MinFree int64
@@ -114,7 +114,7 @@ func Open(dir string, o Options) (*Store, error) {
 		o.Log = slog.Default()
 	}
 	if o.SealBytes == 0 {
-		o.SealBytes = 16 << 20
+		o.SealBytes = 8 << 20
 	}
 	if o.MinFree == 0 {
 		o.MinFree = 64 << 20

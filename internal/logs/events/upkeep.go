@@ -179,6 +179,18 @@ func (s *Store) Expire(id GroupID, before int64) error {
 	return nil
 }
 
+// Expired is the time before which Expire has ended the group: an event with an earlier Timestamp is shown to nobody. It never becomes
+// earlier. It is 0, or less, when there was no Expire.
+func (s *Store) Expired(id GroupID) int64 {
+	g := s.find(id)
+	if g == nil {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.expired
+}
+
 func (s *Store) expire(g *group, before int64) error {
 	g.mu.Lock()
 	if g.deleted || before <= g.expired {
