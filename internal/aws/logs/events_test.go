@@ -14,6 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 func numbered(prefix string, n int) []string {
@@ -342,6 +345,31 @@ func TestRejectedEvents(t *testing.T) {
 				t.Errorf("kept %q", got)
 			}
 		})
+	}
+}
+
+// What a retention has ended stays ended when the retention becomes longer: such events are refused, not taken and hidden.
+func TestALongerRetentionBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.group("g", "s")
+	w.put("g", "s", today, "m")
+	row, err := record.LogGroups(w.store).Get(t.Context(), record.LogGroupKey(account, region, "g"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.events.Expire(events.GroupID(row.Value.ID), today.Add(-24*time.Hour).UnixMilli()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.client.PutLogEvents(t.Context(), &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String("g"), LogStreamName: aws.String("s"), LogEvents: []types.InputLogEvent{
+		{Message: aws.String("old"), Timestamp: aws.Int64(today.Add(-25 * time.Hour).UnixMilli())},
+		{Message: aws.String("new"), Timestamp: aws.Int64(today.Add(-23 * time.Hour).UnixMilli())},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := w.get(cloudwatchlogs.GetLogEventsInput{}); out.RejectedLogEventsInfo == nil || aws.ToInt32(out.RejectedLogEventsInfo.ExpiredLogEventEndIndex) != 1 || !slices.Equal(got, []string{"new", "m"}) {
+		t.Errorf("rejected %+v, kept %q", out.RejectedLogEventsInfo, got)
 	}
 }
 

@@ -36,7 +36,11 @@ func (s *Service) PutLogEvents(ctx context.Context, in *cloudwatchlogs.PutLogEve
 		return nil, err
 	}
 	now := s.now()
-	rejected, first, end := judge(in.LogEvents, now, group.Value.RetentionDays)
+	expired := s.events.Expired(events.GroupID(group.Value.ID)) // by a retention that may have been shorter
+	if days := group.Value.RetentionDays; days > 0 {
+		expired = max(expired, expiry(now, days).UnixMilli())
+	}
+	rejected, first, end := judge(in.LogEvents, now, expired)
 	accepted := in.LogEvents[first:end]
 	if n := len(accepted); n > 0 {
 		if span := *accepted[n-1].Timestamp - *accepted[0].Timestamp; span > maxSpan.Milliseconds() {
@@ -84,24 +88,23 @@ func checkBatch(batch []types.InputLogEvent) error {
 	return nil
 }
 
-// judge finds the events batch[first:end] of a batch in chronological order that are neither too old nor too new, and says which are not.
-func judge(batch []types.InputLogEvent, now time.Time, retentionDays int32) (rejected *types.RejectedLogEventsInfo, first, end int) {
+// judge finds the events batch[first:end] of a batch in chronological order that are neither too old nor too new, and says which are not. expired is the time in
+// milliseconds before which the group keeps nothing.
+func judge(batch []types.InputLogEvent, now time.Time, expired int64) (rejected *types.RejectedLogEventsInfo, first, end int) {
 	// before is the number of events that are older than a time.
-	before := func(limit time.Time) int {
+	before := func(limit int64) int {
 		n := 0
-		for n < len(batch) && *batch[n].Timestamp < limit.UnixMilli() {
+		for n < len(batch) && *batch[n].Timestamp < limit {
 			n++
 		}
 		return n
 	}
 	info := types.RejectedLogEventsInfo{}
-	if n := before(now.Add(-maxAge)); n > 0 {
+	if n := before(now.Add(-maxAge).UnixMilli()); n > 0 {
 		first, info.TooOldLogEventEndIndex = n, new(int32(n))
 	}
-	if retentionDays > 0 {
-		if n := before(expiry(now, retentionDays)); n > 0 {
-			first, info.ExpiredLogEventEndIndex = max(first, n), new(int32(n))
-		}
+	if n := before(expired); n > 0 {
+		first, info.ExpiredLogEventEndIndex = max(first, n), new(int32(n))
 	}
 	end = len(batch)
 	for end > first && *batch[end-1].Timestamp > now.Add(maxAhead).UnixMilli() {
