@@ -53,7 +53,7 @@ func newScan(e *execution, plan *insights.Plan) *scan {
 
 // pause is after how many rows a scan looks whether it is to end, and lets others at its worker: a regular
 // expression may take a millisecond for each row.
-const pause = 64
+const pause = 16
 
 // scan looks at one block.
 func (s *scan) scan(ctx context.Context, src *source, b *events.Block) (err error) {

@@ -150,6 +150,12 @@ var propertyQueries = []string{
 	`filter responseStatus.code = '404' | stats count(*) by verb`,
 	`filter n = 4242 or n = 17 or note like 'aws-auth' | fields n, note, @timestamp | sort @timestamp asc`,
 	`stats count(*) by user`,
+	`filter verb = 'update' | pattern @message`,
+	`pattern @message | diff`,
+	`filter verb = 'patch' | fields @timestamp, objectRef.name | diff previousDay`,
+	`fields jsonParse(@message) as j | unnest j.user.groups into g | stats count(*) by g`,
+	`stats count(*) as n by verb, objectRef.name | stats max(n) by verb`,
+	`stats latest(verb), earliest(objectRef.name), pct(n, 50) by user.username`,
 	`fields jsonParse(@message) as j | stats count(*) by j.verb`,
 }
 

@@ -179,7 +179,7 @@ func (l *logs) many(n int) record.LogGroup {
 
 const (
 	slow    = `filter @message like /(a|b)+[^ab]/ | stats count(*)` // a second
-	endless = `filter @message like /(a|b)+[ab]{200}[^ab]/ | stats count(*)`
+	endless = `filter @message like /(a|b)+[ab]{450}[^ab]/ | stats count(*)`
 )
 
 func running(run record.LogQueryRun) bool { return run.Status == logstypes.QueryStatusRunning }
