@@ -21,6 +21,7 @@ import (
 type model struct {
 	events  []Event // in the order of Seq
 	expired int64
+	exists  bool // it has had an event
 }
 
 func (m *model) deleteIf(gone func(Event) bool) { m.events = slices.DeleteFunc(m.events, gone) }
@@ -98,6 +99,7 @@ func compareWithModel(t *testing.T, random *rand.Rand) {
 			if first != before+1 {
 				t.Fatalf("the first Seq is %d, after %d", first, before)
 			}
+			m.exists = true
 			for i, e := range events {
 				if e.Seq = first + uint64(i); e.Timestamp >= m.expired {
 					m.events = append(m.events, e)
@@ -114,7 +116,9 @@ func compareWithModel(t *testing.T, random *rand.Rand) {
 			if err := s.Expire(g, before); err != nil {
 				t.Fatal(err)
 			}
-			m.expired = max(m.expired, before)
+			if m.exists {
+				m.expired = max(m.expired, before)
+			}
 			m.deleteIf(func(e Event) bool { return e.Timestamp < before })
 		case n < 79:
 			if err := s.DeleteGroup(g); err != nil {

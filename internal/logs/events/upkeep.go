@@ -163,7 +163,8 @@ func (s *Store) DeleteStream(id GroupID, stream StreamID) error {
 }
 
 // Expire deletes the events of a group with Timestamp < before, in milliseconds since 1970 UTC, as
-// DeleteGroup does. Events as old that come in later are not shown either.
+// DeleteGroup does. Events as old that come in later are not shown either, unless the group never had
+// an event before.
 func (s *Store) Expire(id GroupID, before int64) error {
 	if err := s.enter(); err != nil {
 		return err
