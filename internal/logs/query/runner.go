@@ -119,6 +119,12 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 		return reconcile.Result{}, err
 	}
 	run, err := r.runs.Get(ctx, key)
+	if err == nil && r.lost(query.Value, run.Value) {
+		if err := r.runs.Delete(ctx, run); err != nil {
+			return reconcile.Result{}, err
+		}
+		run, err = r.runs.Get(ctx, key)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		if err := r.run(ctx, query); err != nil {
 			return reconcile.Result{}, err
@@ -128,13 +134,28 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if left := run.Value.EndedAt.Add(kept).Sub(r.o.Clock.Now()); left > 0 {
+	if left := r.left(run.Value); left > 0 {
 		return reconcile.Result{After: left}, nil
 	}
 	if err := os.Remove(r.file(query.Value.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{Gone: true}, r.o.Store.Txn(ctx, r.queries.DeleteOp(query), r.runs.DeleteOp(run))
+}
+
+// left is how long the results of a query will be kept.
+func (r *Runner) left(run record.LogQueryRun) time.Duration {
+	return run.EndedAt.Add(kept).Sub(r.o.Clock.Now())
+}
+
+// lost reports whether results that should be there are not: a backup that was restored has none. The query
+// is then run again.
+func (r *Runner) lost(q record.LogQuery, run record.LogQueryRun) bool {
+	if run.Status != logstypes.QueryStatusComplete || r.left(run) <= 0 {
+		return false
+	}
+	_, err := os.Stat(r.file(q.ID))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // sweep makes the directory of the results and removes files there that belong to no query: half-written
@@ -269,9 +290,12 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery) (record.LogQuer
 	for {
 		run, err := r.runs.Get(ctx, key)
 		if err == nil {
-			var rows [][]logstypes.ResultField
-			if run.Value.Status == logstypes.QueryStatusComplete {
-				rows, err = readResults(r.file(q.ID))
+			if run.Value.Status != logstypes.QueryStatusComplete {
+				return run.Value, nil, nil
+			}
+			rows, err := readResults(r.file(q.ID))
+			if errors.Is(err, fs.ErrNotExist) && r.left(run.Value) > 0 {
+				return record.LogQueryRun{Status: logstypes.QueryStatusScheduled}, nil, nil // it will run again
 			}
 			return run.Value, rows, err
 		}
@@ -287,7 +311,7 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery) (record.LogQuer
 		}
 		// It waits, or has ended in between.
 		if _, err := r.runs.Get(ctx, key); errors.Is(err, store.ErrNotFound) {
-			return record.LogQueryRun{Status: logstypes.QueryStatusScheduled, Statistics: logstypes.QueryStatistics{}}, nil, nil
+			return record.LogQueryRun{Status: logstypes.QueryStatusScheduled}, nil, nil
 		}
 	}
 }

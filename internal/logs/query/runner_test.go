@@ -314,6 +314,16 @@ func TestResultsOutliveTheDaemonAndExpire(t *testing.T) {
 	if diff := cmp.Diff(lines(before), lines(after)); diff != "" || len(after) != 3 {
 		t.Errorf("the results changed:\n%s", diff)
 	}
+	// A backup has no results.
+	l.kill()
+	if err := os.Remove(filepath.Join(l.dir, "results", q.ID)); err != nil {
+		t.Fatal(err)
+	}
+	l.serve()
+	run, again := l.end(q)
+	if diff := cmp.Diff(lines(before), lines(again)); diff != "" {
+		t.Errorf("the results that were made again differ:\n%s", diff)
+	}
 	deadline := time.Now().Add(time.Minute)
 	for {
 		clock.Step(time.Hour)
