@@ -243,8 +243,8 @@ func BenchmarkLogs(b *testing.B) {
 	report(row{fmt.Sprintf("who patched aws-node: %d of %s", len(first.rows), millions), milliseconds(first.took), "1.5 s",
 		fmt.Sprintf("zstdcat | jq %s: %.0f times faster (goal 20)", seconds(jq), jq.Seconds()/first.took.Seconds())})
 	report(row{"the same, one hour out of ten days", milliseconds(q.median(whoPatchedAWSNode, hour, hour.Add(time.Hour)).took), "0.2 s", ""})
-	stats := q.median(byVerbAndUser, log.start, log.end)
-	report(row{byVerbAndUser, milliseconds(stats.took), "2 s", ""})
+	report(row{"the same, one minute: from StartQuery to the answer", milliseconds(q.median(whoPatchedAWSNode, hour, hour.Add(time.Minute)).took), "0.05 s", ""})
+	report(row{byVerbAndUser, milliseconds(q.median(byVerbAndUser, log.start, log.end).took), "2 s", ""})
 	b.ReportMetric(first.took.Seconds(), "s/query")
 
 	// Ten GiB.
