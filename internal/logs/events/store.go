@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -176,7 +175,9 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		Logger:                      logger{s},
 		FormatMajorVersion:          pebble.FormatNewest,
 		CacheSize:                   4 << 20,
-		MemTableSize:                2 << 20,
+		MemTableSize:                4 << 20, // many chunks are sealed before they would leave it
+		L0CompactionThreshold:       8,       // and others before they would be merged
+		L0StopWritesThreshold:       24,
 		MemTableStopWritesThreshold: 3,
 		Cleaner:                     cleaner{},
 		MaxOpenFiles:                200,
@@ -190,9 +191,8 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		},
 	}
 	o.Levels[0].BlockSize = 32 << 10
-	for i := range o.Levels {
-		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.ZstdCompression }
-	}
+	// Chunks are compressed already; this is for the many small ones of groups with little traffic.
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	return o
 }
 
