@@ -377,11 +377,9 @@ func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, 
 	return kept, opaque, !x.exhausted
 }
 
-// worth says whether a column is worth its place on the disk: it is not when nearly every row has a
-// value of its own, unless these are few.
-func (n *node) worth(bytes int) bool {
-	return len(n.values) <= 16 || len(n.values) <= n.rows*3/4 && n.size <= bytes/columnShare
-}
+// worth says whether a column is worth its place on the disk: not when its values are many and long,
+// as those are that every event has for itself.
+func (n *node) worth(bytes int) bool { return len(n.values) <= 16 || n.size <= bytes/columnShare }
 
 // isAbsent says whether no message of a block has a path that is none of its columns, when the paths
 // that occur beside the columns are all known.
