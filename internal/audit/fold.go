@@ -13,6 +13,8 @@ type Fold struct {
 	Last  *Step
 	Count int
 	Stale int // of quiet ones: how many were refused because the object had been modified
+	// Also are the other objects that the same request deleted.
+	Also []Object
 }
 
 // Until is when the last of several was received.
@@ -58,6 +60,10 @@ func fold(steps []*Step) []Fold {
 				all = append(all, Fold{Step: s})
 			}
 			all[i].add(s)
+			continue
+		}
+		if loud >= 0 && s.Verb == "deletecollection" && all[loud].AuditID == s.AuditID {
+			all[loud].Also = append(all[loud].Also, s.Object)
 			continue
 		}
 		if loud >= 0 && !s.unique() && likeness(all[loud].Last) == like {

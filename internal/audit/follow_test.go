@@ -142,3 +142,23 @@ func TestFollowFoldsWhatRepeats(t *testing.T) {
 	out, _ := end()
 	golden(t, "follow.txt", out)
 }
+
+// Even where the log has the content of a secret, the story doesn't.
+func TestSecretsAreNotTold(t *testing.T) {
+	t.Parallel()
+	logs := corpus(t)
+	for i, verb := range []string{"create", "patch"} {
+		e := podEvent(i, at("10:41:00"))
+		e = strings.Replace(e, `"verb":"patch"`, `"verb":"`+verb+`"`, 1)
+		e = strings.Replace(e, `"resource":"pods"`, `"resource":"secrets"`, 1)
+		e = strings.Replace(e, `"responseStatus"`, `"requestObject":{"data":{"password":"aHVudGVyMg=="}},"responseObject":{"kind":"Secret","apiVersion":"v1","metadata":{"name":"web","uid":"1","resourceVersion":"`+
+			string(rune('1'+i))+`"},"data":{"password":"aHVudGVyMg=="}},"responseStatus"`, 1)
+		logs.add(e)
+	}
+	for _, output := range []string{"", "wide", "json"} {
+		out, _, err := tell(t, logs, "secret/web", "shop", func(o *audit.Options) { o.Output = output })
+		if err != nil || !strings.Contains(out, "create") || strings.Contains(out, "aHVudGVyMg") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}

@@ -119,7 +119,7 @@ func breakAt(text string, room int, atStart bool) (head, tail string) {
 		case depth > 0:
 		case path && r == '.':
 			dot = i
-		case strings.ContainsRune("/,:@", rune(text[i-1])), r == '[', !path && text[i-1] == '-':
+		case strings.ContainsRune("/,:@?&", rune(text[i-1])), r == '[', !path && text[i-1] == '-':
 			joint = i
 		}
 		switch r {

@@ -85,6 +85,10 @@ func (s *Story) entries(e *auditv1.Event) []entry {
 	en := entry{event: e, request: content(e.RequestObject), response: object(e.ResponseObject)}
 	r := e.ObjectRef
 	en.object = Object{Group: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, UID: string(r.UID)}
+	if r.Resource == "secrets" && r.APIGroup == "" {
+		// EKS never logs their content. Who runs another audit policy would not want to see it either.
+		en.request, en.response = nil, nil
+	}
 	if k, ok := kindOf(r.APIGroup, r.Resource); ok {
 		en.object.Kind = k.Kind
 	} else if r.Subresource == "" && !strings.HasSuffix(text(en.response, "kind"), "List") {
