@@ -3,7 +3,6 @@ package logging
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -119,15 +118,24 @@ func open(dir, name string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, err := identify(int(f.Fd()), "")
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &file{File: f, source: source, fileID: id, name: name, aside: aside}, nil
+}
+
+// identify is which file a path is, from the directory (or, if it is empty, the file) that is open as at.
+func identify(at int, path string) (id fileID, err error) {
 	var s unix.Statx_t
-	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &s); err != nil {
-		return nil, errors.Join(fmt.Errorf("statx %s: %w", f.Name(), err), f.Close())
+	if err := unix.Statx(at, path, unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &s); err != nil {
+		return id, &fs.PathError{Op: "statx", Path: path, Err: err}
 	}
-	out := &file{File: f, source: source, fileID: fileID{Inode: s.Ino}, name: name, aside: aside}
+	id.Inode = s.Ino
 	if s.Mask&unix.STATX_BTIME != 0 {
-		out.Born = s.Btime.Sec*1e9 + int64(s.Btime.Nsec)
+		id.Born = s.Btime.Sec*1e9 + int64(s.Btime.Nsec)
 	}
-	return out, nil
+	return id, nil
 }
 
 // openAll opens the logs in a directory, those put aside first, in the order in which that happened.

@@ -449,6 +449,23 @@ func TestLossIsTold(t *testing.T) {
 	}
 }
 
+func TestTheFilesOfARestoredBackupAreOthers(t *testing.T) {
+	f := newFixture(t, scheduler)
+	f.append("kube-scheduler.log", "1\n")
+	f.run()
+	f.expect("kube-scheduler", "1")
+	f.stop()
+	if err := errors.Join(os.RemoveAll(filepath.Join(f.root, id)), os.MkdirAll(f.dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	f.append("kube-scheduler.log", "2\n")
+	f.run()
+	f.expect("kube-scheduler", "1", "2")
+	if strings.Contains(f.log.String(), "lost") {
+		t.Errorf("lines are said to be lost: %s", f.log)
+	}
+}
+
 func TestACutFileIsShippedFromItsBeginning(t *testing.T) {
 	f := newFixture(t, scheduler)
 	f.append("kube-scheduler.log", "1 is long enough\n")

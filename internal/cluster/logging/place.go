@@ -20,7 +20,9 @@ type place struct {
 	// On are the types that are shipped. It follows Cluster.LoggingTypes: a type is On from the moment at
 	// which it was taken over.
 	On []ekstypes.LogType
-	// Boot is the machine's boot ID when it was written; see shrunk.
+	// Dir is the directory of the files. Another one, as after the restoration of a backup, holds other files.
+	Dir fileID
+	// Boot is the machine's boot ID when it was written; see shipment.check.
 	Boot  string
 	Files []filePlace
 }
@@ -71,7 +73,7 @@ func (p *place) clone() *place {
 }
 
 func (p *place) equal(q *place) bool {
-	return slices.Equal(p.On, q.On) && slices.Equal(p.Files, q.Files)
+	return p.Dir == q.Dir && slices.Equal(p.On, q.On) && slices.Equal(p.Files, q.Files)
 }
 
 // of is the place in a file, made at the beginning when there is none.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -46,7 +47,15 @@ type shipment struct {
 
 // run takes the steps 1 to 4 of a look.
 func (s *shipment) run(ctx context.Context) (more bool, err error) {
-	files, err := openAll(s.c.logDir(s.cluster.ID))
+	dir := s.c.logDir(s.cluster.ID)
+	switch id, err := identify(unix.AT_FDCWD, dir); {
+	case errors.Is(err, fs.ErrNotExist): // no component has been started yet, or all is gone
+	case err != nil:
+		return false, err
+	case id != s.place.Dir:
+		s.place.Dir, s.place.Files = id, nil
+	}
+	files, err := openAll(dir)
 	if err != nil {
 		return false, err
 	}
