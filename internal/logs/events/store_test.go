@@ -3,6 +3,7 @@ package events
 import (
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,5 +43,37 @@ func waitFor(tb testing.TB, s *Store, id GroupID, done func(*group) bool) {
 		case <-deadline:
 			tb.Fatal("it did not come true within a minute")
 		}
+	}
+}
+
+func TestLargeBatchesAndMessages(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{SealBytes: 4 << 20})
+	b := noise(1, 20_000_000)
+	b.Events = append(b.Events, Event{Stream: 2, Timestamp: 1, Message: strings.Repeat("large ", maxMessage/6)}, Event{Stream: 2, Timestamp: 2})
+	first, err := s.Append(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t, s)
+	seq := first
+	for got, err := range s.Events(t.Context(), 1, Range{To: 1 << 60}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := b.Events[seq-first]
+		if want.Seq = seq; got != want {
+			t.Fatalf("event %d is not what was appended", seq)
+		}
+		seq++
+	}
+	if n := int(seq - first); n != len(b.Events) {
+		t.Errorf("%d events are there of %d", n, len(b.Events))
+	}
+	if _, err := s.Append(t.Context(), Batch{Group: 1, Events: []Event{{Stream: 1, Message: strings.Repeat("x", maxMessage+1)}}}); err == nil {
+		t.Error("a message that is too long is taken")
+	}
+	if got := s.LastSeq(1); got != seq-1 {
+		t.Errorf("the last Seq is %d after %d", got, seq-1)
 	}
 }
