@@ -462,12 +462,18 @@ func readSome(s *session) error {
 	)
 }
 
-// reviewAccess asks who may do what, as every server with delegated authorisation does.
+// reviewAccess asks who may do what, as every server with delegated authorisation does, and every console.
 func reviewAccess(s *session) error {
 	user := fmt.Sprintf("system:serviceaccount:%s:%s", corpusNamespaces[s.random.IntN(6)], []string{"default", "prometheus-k8s", "karpenter"}[s.random.IntN(3)])
-	return s.do("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", asJSON, fmt.Sprintf(
+	subject := fmt.Sprintf(
 		`{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{"resourceAttributes":{"namespace":%q,"verb":"get","group":"metrics.k8s.io","version":"v1beta1","resource":"pods","name":"api-%d"},"user":%q,"groups":["system:serviceaccounts","system:serviceaccounts:monitoring","system:authenticated"]}}`,
-		s.namespace, s.random.IntN(1000), user))
+		s.namespace, s.random.IntN(1000), user)
+	rules := fmt.Sprintf(`{"kind":"SelfSubjectRulesReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{"namespace":%q}}`, s.namespace)
+	return s.all(
+		[4]string{"POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", asJSON, subject},
+		[4]string{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asJSON, rules},
+		[4]string{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asJSON, rules},
+	)
 }
 
 var renewTime = regexp.MustCompile(`"renewTime":"[^"]*"`)
@@ -512,10 +518,10 @@ func syncApplication(s *session) error {
 	n := s.random.IntN(40)
 	path := s.apps(fmt.Sprintf("deployments/api-%d?fieldManager=argocd-controller", n))
 	refresh := fmt.Sprintf(`{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"%d"}}}`, s.random.IntN(1e6))
-	switch s.random.IntN(100) {
-	case 0:
+	switch dice := s.random.IntN(100); {
+	case dice < 1:
 		return s.do("PATCH", path, asStrategic, refresh)
-	case 1, 2, 3, 4, 5, 6, 7, 8:
+	case dice < 9:
 		return s.do("PATCH", path+"&dryRun=All", asStrategic, refresh)
 	}
 	if err := readSome(s); err != nil {
