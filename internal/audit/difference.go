@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -393,8 +392,4 @@ func lookup(v any, path fieldpath.Path) (any, bool) {
 		}
 	}
 	return v, true
-}
-
-func sortChanges(all []Change) {
-	slices.SortStableFunc(all, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 }
