@@ -133,6 +133,9 @@ func TestCLI(t *testing.T) {
 		return p, messages
 	}
 	p, text := get("--start-from-head")
+	if text != "0123" {
+		t.Errorf("the earliest: %q", text)
+	}
 	for _, want := range []string{"4567", "89", ""} {
 		token := p.NextForwardToken
 		if p, text = get("--start-from-head", "--next-token", token); text != want {

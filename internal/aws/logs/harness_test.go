@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -106,19 +105,6 @@ func (j judge) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target
 	return nil
 }
 
-// target is the last target that was judged for an action.
-func (w *world) target(action string) wire.Target {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range slices.Backward(w.asked) {
-		if t.Action == action {
-			return t
-		}
-	}
-	w.t.Fatalf("nobody was asked about %s", action)
-	return wire.Target{}
-}
-
 // group creates a log group with streams.
 func (w *world) group(name string, streams ...string) {
 	w.t.Helper()
@@ -178,13 +164,6 @@ func (w *world) put(group, stream string, from time.Time, messages ...string) ti
 		w.t.Fatalf("rejected %+v", out.RejectedLogEventsInfo)
 	}
 	return from.Add(time.Duration(len(messages)-1) * time.Millisecond)
-}
-
-// advance moves the clock.
-func (w *world) advance(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.clock = w.clock.Add(d)
 }
 
 // call is a call of the client, for a table.
