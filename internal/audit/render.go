@@ -277,7 +277,7 @@ func (p *Printer) where(f Fold) {
 	if len(f.Client.IPs) > 0 {
 		text += " from " + strings.Join(f.Client.IPs, " via ")
 	}
-	if f.FieldManager != "" && f.Object.Subresource != "eviction" && f.Object.Subresource != "binding" && connects[f.Object.Subresource] == "" && f.Object.Subresource != "token" {
+	if f.FieldManager != "" && f.Object.Subresource != "eviction" && f.Object.Subresource != "binding" && f.Object.Subresource != "token" {
 		text += ", manager " + f.FieldManager
 		if f.Force {
 			text += ", by force"

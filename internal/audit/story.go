@@ -268,7 +268,7 @@ func (s *Story) tell(e entry) *Step {
 	if ev.ResponseStatus != nil {
 		step.Code = ev.ResponseStatus.Code
 	}
-	if writes := !slices.Contains(reads, ev.Verb) && !strings.HasPrefix(ev.Verb, "delete"); writes {
+	if writes := !slices.Contains(reads, ev.Verb) && !strings.HasPrefix(ev.Verb, "delete") && connects[e.object.Subresource] == ""; writes {
 		if step.FieldManager = q.Get("fieldManager"); step.FieldManager == "" {
 			step.FieldManager = defaultManager(ev.UserAgent)
 		}
