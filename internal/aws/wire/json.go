@@ -1,58 +1,67 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
-	"io"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
 )
 
-// readJSON parses one JSON value. Numbers stay text, so that a large integer keeps its digits.
-func readJSON(body []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var value any
-	if err := dec.Decode(&value); err != nil {
-		return nil, malformedf("The request body is not JSON: %v", err)
+// parsers parse bodies. A value that one has parsed is good until it parses the next.
+var parsers fastjson.ParserPool
+
+// parserKeeps is the largest body whose parser is used again, with all its memory: a full batch of log events.
+const parserKeeps = 4 << 20
+
+// decodeJSONBody sets v from a body that is one JSON value.
+func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
+	p := parsers.Get()
+	if len(body) <= parserKeeps {
+		defer parsers.Put(p)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, malformedf("The request body has data after its JSON value")
+	value, err := p.ParseBytes(body)
+	if err == nil {
+		err = fastjson.ValidateBytes(body) // the parser bounds the depth but lets other mistakes pass, the validator does the reverse
 	}
-	return value, nil
+	if err != nil {
+		return serialization(malformedf("The request body is not JSON: %v", err))
+	}
+	return serialization(decodeJSON(pl, formatDefault, value, v))
 }
 
-// decodeJSON sets v from a parsed JSON value. Members that the schema does not know are ignored, as AWS does.
-func decodeJSON(pl *plan, format timeFormat, value any, v reflect.Value) error {
-	if value == nil {
+// decodeJSON sets v from a parsed JSON value, of which nothing is kept. Members that the schema does not know are ignored, as AWS does; of a member
+// that is there twice the last one counts.
+func decodeJSON(pl *plan, format timeFormat, value *fastjson.Value, v reflect.Value) error {
+	if value.Type() == fastjson.TypeNull {
 		return nil
 	}
 	switch pl.kind {
 	case kindStruct:
-		object, ok := value.(map[string]any)
-		if !ok {
+		object, err := value.Object()
+		if err != nil {
 			return unexpected(value, "a structure")
 		}
 		v = settable(v)
-		for name, member := range object {
-			f := pl.byName[name]
-			if f == nil || f.bind != inBody {
-				continue
+		var failed error
+		object.Visit(func(name []byte, member *fastjson.Value) {
+			f := pl.byName[string(name)]
+			if f == nil || f.bind != inBody || failed != nil {
+				return
 			}
-			if err := decodeJSON(f.plan, f.format, member, v.Field(f.index)); err != nil {
-				return err
-			}
-		}
-		return nil
+			at := v.Field(f.index)
+			at.SetZero()
+			failed = decodeJSON(f.plan, f.format, member, at)
+		})
+		return failed
 	case kindList:
-		array, ok := value.([]any)
-		if !ok {
+		array, err := value.Array()
+		if err != nil {
 			return unexpected(value, "a list")
 		}
 		list := reflect.MakeSlice(v.Type(), len(array), len(array))
@@ -64,28 +73,30 @@ func decodeJSON(pl *plan, format timeFormat, value any, v reflect.Value) error {
 		v.Set(list)
 		return nil
 	case kindMap:
-		object, ok := value.(map[string]any)
-		if !ok {
+		object, err := value.Object()
+		if err != nil {
 			return unexpected(value, "a map")
 		}
-		m := reflect.MakeMapWithSize(v.Type(), len(object))
-		for key, element := range object {
-			e := reflect.New(v.Type().Elem()).Elem()
-			if err := decodeJSON(pl.elem, pl.elem.format, element, e); err != nil {
-				return err
+		m := reflect.MakeMapWithSize(v.Type(), object.Len())
+		var failed error
+		object.Visit(func(key []byte, element *fastjson.Value) {
+			if failed != nil {
+				return
 			}
-			m.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), e)
-		}
+			e := reflect.New(v.Type().Elem()).Elem()
+			failed = decodeJSON(pl.elem, pl.elem.format, element, e)
+			m.SetMapIndex(reflect.ValueOf(jsonText(key)).Convert(v.Type().Key()), e)
+		})
 		v.Set(m)
-		return nil
+		return failed
 	case kindUnion:
-		object, ok := value.(map[string]any)
-		if !ok {
+		object, err := value.Object()
+		if err != nil {
 			return unexpected(value, "a union")
 		}
 		for _, variant := range pl.variants {
-			member, ok := object[variant.json]
-			if !ok || member == nil {
+			member := object.Get(variant.json)
+			if member == nil || member.Type() == fastjson.TypeNull {
 				continue
 			}
 			if !v.IsNil() {
@@ -99,48 +110,47 @@ func decodeJSON(pl *plan, format timeFormat, value any, v reflect.Value) error {
 		}
 		return nil
 	case kindBool:
-		b, ok := value.(bool)
-		if !ok {
+		b, err := value.Bool()
+		if err != nil {
 			return unexpected(value, "a boolean")
 		}
 		settable(v).SetBool(b)
 		return nil
 	case kindInt:
-		n, ok := value.(json.Number)
-		if !ok {
+		if value.Type() != fastjson.TypeNumber {
 			return unexpected(value, "an integer")
 		}
 		v = settable(v)
-		i, err := n.Int64()
+		i, err := value.Int64()
 		if err != nil {
 			// 1e3 and 1.0 are integers too.
-			f, ferr := n.Float64()
+			f, ferr := value.Float64()
 			if ferr != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-				return malformedf("%s is not an integer", n)
+				return malformedf("%s is not an integer", value)
 			}
 			i = int64(f)
 		}
 		if v.OverflowInt(i) {
-			return malformedf("%s is too large for a %d-bit integer", n, v.Type().Bits())
+			return malformedf("%s is too large for a %d-bit integer", value, v.Type().Bits())
 		}
 		v.SetInt(i)
 		return nil
 	case kindFloat:
-		switch x := value.(type) {
-		case json.Number:
-			return parseText(pl, format, x.String(), v)
-		case string:
-			if x == "NaN" || x == "Infinity" || x == "-Infinity" {
+		switch value.Type() {
+		case fastjson.TypeNumber:
+			return parseText(pl, format, value.String(), v)
+		case fastjson.TypeString:
+			if x := string(value.GetStringBytes()); x == "NaN" || x == "Infinity" || x == "-Infinity" {
 				return parseText(pl, format, x, v)
 			}
 		}
 		return unexpected(value, "a number")
 	case kindTime:
-		switch x := value.(type) {
-		case json.Number:
-			f, err := x.Float64()
+		switch value.Type() {
+		case fastjson.TypeNumber:
+			f, err := strconv.ParseFloat(value.String(), 64)
 			if err != nil {
-				return malformedf("Invalid timestamp %s", x)
+				return malformedf("Invalid timestamp %s", value)
 			}
 			t, err := epoch(f)
 			if err != nil {
@@ -148,30 +158,38 @@ func decodeJSON(pl *plan, format timeFormat, value any, v reflect.Value) error {
 			}
 			settable(v).Set(reflect.ValueOf(t))
 			return nil
-		case string:
-			return parseText(pl, format, x, v)
+		case fastjson.TypeString:
+			return parseText(pl, format, jsonText(value.GetStringBytes()), v)
 		}
 		return unexpected(value, "a timestamp")
 	case kindEventStream:
 		return nil
 	}
-	s, ok := value.(string)
-	if !ok {
+	text, err := value.StringBytes()
+	if err != nil {
 		return unexpected(value, "a string")
 	}
-	return parseText(pl, format, s, v)
+	return parseText(pl, format, jsonText(text), v)
 }
 
-func unexpected(value any, want string) error {
+// jsonText is a copy of a text. Bytes that are not UTF-8 become U+FFFD. (Half a pair of surrogate escapes, which is no character either, stays as it is written.)
+func jsonText(text []byte) string {
+	if utf8.Valid(text) {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text), "\ufffd")
+}
+
+func unexpected(value *fastjson.Value, want string) error {
 	found := "a structure"
-	switch value.(type) {
-	case string:
+	switch value.Type() {
+	case fastjson.TypeString:
 		found = "a string"
-	case bool:
+	case fastjson.TypeTrue, fastjson.TypeFalse:
 		found = "a boolean"
-	case json.Number:
+	case fastjson.TypeNumber:
 		found = "a number"
-	case []any:
+	case fastjson.TypeArray:
 		found = "a list"
 	}
 	return malformedf("Expected %s where the request has %s", want, found)

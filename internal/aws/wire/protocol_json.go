@@ -29,14 +29,6 @@ func (awsJSON) decode(op *operation, r *request, in reflect.Value) error {
 	return decodeJSONBody(op.input, r.body, in)
 }
 
-func decodeJSONBody(pl *plan, body []byte, in reflect.Value) error {
-	value, err := readJSON(body)
-	if err == nil {
-		err = decodeJSON(pl, formatDefault, value, in)
-	}
-	return serialization(err)
-}
-
 // serialization gives a malformed JSON input its code.
 func serialization(err error) error {
 	var bad *malformed
