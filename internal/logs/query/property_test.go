@@ -114,8 +114,6 @@ func randomMessage(random *rand.Rand) string {
 		verb, pick("alice", "bob", "eks:addon-manager"), pick("masters", "nodes"), pick("daemonsets", "configmaps", "pods"), name, []int{200, 200, 201, 404}[random.IntN(4)], random.Float64()*4, pick("allow", "forbid"), random.IntN(100000))
 }
 
-func pick404(random *rand.Rand) int { return []int{200, 200, 201, 404}[random.IntN(4)] }
-
 var propertyQueries = []string{
 	`fields @timestamp, @message`,
 	`fields @timestamp, @message, @logStream, @log, @ingestionTime | sort @timestamp asc | limit 50`,
