@@ -103,6 +103,8 @@ func TestCommands(t *testing.T) {
 			`stats count_distinct(user.name) as users by code`:                                   "code | users\n- | 1\n200 | 2\n404 | 1\n409 | 1",
 			`stats earliest(verb), latest(verb)`:                                                 "earliest(verb) | latest(verb)\nget | delete",
 			`stats sum(abs(-ms)) as a, abs(sum(-ms)) as b`:                                       "a | b\n150.5 | 150.5",
+			`stats max(ms) as most, min(ms) as least, most - least as spread`:                    "most | least | spread\n88 | 3 | 85",
+			`stats sum(ms) as s, count(*) as n, s / n as mean, abs(-n) as m by code`:             "code | s | n | mean | m\n- | 7 | 1 | 7 | 1\n200 | 52.5 | 2 | 26.25 | 2\n404 | 3 | 1 | 3 | 1\n409 | 88 | 1 | 88 | 1",
 			`stats count(*) by tolower(verb)`:                                                    "tolower(verb) | count(*)\ndelete | 1\nget | 2\nlist | 1\npatch | 1",
 			`stats count(*) as n by user.name | stats max(n) as most, count(*) as users`:         "most | users\n2 | 3",
 			`stats count(*) as n by user.name | filter n > 1 | stats sum(n) as total`:            "total\n4",

@@ -264,7 +264,7 @@ func (c *planner) stat(at statement, e statsCommand, before []statement) {
 		}
 	}
 	s := c.open()
-	sink := new(statsSink)
+	sink := &statsSink{named: make(map[string]code)}
 	names := make([]string, 0, len(e.by)+len(e.items))
 	texts := make(map[string]int)
 	name := func(i item) {
@@ -287,12 +287,14 @@ func (c *planner) stat(at statement, e statsCommand, before []statement) {
 	c.stats = sink
 	for _, i := range e.items {
 		name(i)
-		aggregates := len(sink.aggregates)
 		of := c.expression(i.of)
-		if len(sink.aggregates) == aggregates {
+		if !of.perRow {
 			c.fail(i.of, "%s is no aggregate\x00stats takes %s; fields to group by stand behind by", i.of.String(), strings.Join(value.AggregateNames(), ", "))
 		}
 		sink.items = append(sink.items, of)
+		if i.as != nil {
+			sink.named[i.as.text] = of
+		}
 	}
 	c.stats = nil
 	if t, ok := s.lookup("@timestamp"); ok {

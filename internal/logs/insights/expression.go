@@ -16,7 +16,7 @@ type code struct {
 	isConstant bool        // it is constant...
 	constant   value.Value // ...and this
 	reads      []int       // fields of the segment that it depends on, sorted
-	perRow     bool        // it depends on more than those: on an element that unnest took from a list
+	perRow     bool        // it depends on more than those: on an element that unnest took from a list, or on what stats has aggregated
 }
 
 func fieldCode(i int) code {
@@ -50,7 +50,7 @@ func reading(e eval, of ...code) code {
 type compiler struct {
 	text    string
 	segment *segment
-	stats   *statsSink // set while the items of stats are compiled: aggregates are allowed, and nothing but aggregates reads rows
+	stats   *statsSink // set while the items of stats are compiled: aggregates and the names of items before are allowed, and nothing but aggregates reads rows
 }
 
 func (c *compiler) fail(at expressionPlace, format string, args ...any) {
@@ -63,6 +63,9 @@ type expressionPlace interface{ place() span }
 // name compiles the name of a field or an alias.
 func (c *compiler) name(n nameExpression) code {
 	if c.stats != nil {
+		if column, ok := c.stats.named[n.text]; ok {
+			return column
+		}
 		c.fail(n, "%s stands outside of an aggregate function\x00write it within one, or behind by", n.text)
 	}
 	found, ok := c.segment.lookup(n.text)

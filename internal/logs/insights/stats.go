@@ -11,8 +11,9 @@ import (
 type statsSink struct {
 	by         []code
 	aggregates []aggregateUse
-	items      []code // computed from frame.results, a value per aggregate
-	time       code   // @timestamp; no eval when the rows have none
+	items      []code          // computed from frame.results, a value per aggregate
+	named      map[string]code // the items that have a name, for those behind them
+	time       code            // @timestamp; no eval when the rows have none
 }
 
 type aggregateUse struct {
@@ -58,7 +59,9 @@ func (c *compiler) aggregate(e callExpression, a *value.Aggregate) code {
 	}
 	i := len(s.aggregates)
 	s.aggregates = append(s.aggregates, use)
-	return reading(func(f *frame) value.Value { return f.results[i] })
+	of := reading(func(f *frame) value.Value { return f.results[i] })
+	of.perRow = true
+	return of
 }
 
 // statsState is the groups of one worker.
