@@ -324,11 +324,17 @@ func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.Descri
 	}
 	var list []described
 	for _, row := range rows {
-		d := described{row.Value, record.LogQueryRun{Status: types.QueryStatusRunning}}
-		if run, err := s.queryRuns.Get(ctx, row.Key); err == nil {
+		d := described{LogQuery: row.Value}
+		run, err := s.queryRuns.Get(ctx, row.Key)
+		switch {
+		case err == nil:
 			d.run = run.Value
-		} else if !errors.Is(err, store.ErrNotFound) {
+		case !errors.Is(err, store.ErrNotFound):
 			return nil, err
+		default: // the runner knows whether it waits, runs or has just ended
+			if d.run, _, err = s.runner.Results(ctx, row.Value); err != nil {
+				return nil, fmt.Errorf("status of query %s: %w", row.Value.ID, err)
+			}
 		}
 		if in.LogGroupName != nil && !slices.Contains(d.Groups, *in.LogGroupName) ||
 			in.QueryLanguage != "" && d.Language != in.QueryLanguage || in.Status != "" && d.run.Status != in.Status {

@@ -85,6 +85,12 @@ func TestQueriesAreRecorded(t *testing.T) {
 	if got := list(cloudwatchlogs.DescribeQueriesInput{Status: types.QueryStatusComplete}); !slices.Equal(got, []string{sourced}) {
 		t.Errorf("complete: %q", got)
 	}
+	w.queries.mu.Lock()
+	w.queries.run.Status = types.QueryStatusScheduled // the other one waits
+	w.queries.mu.Unlock()
+	if got := list(cloudwatchlogs.DescribeQueriesInput{Status: types.QueryStatusScheduled}); !slices.Equal(got, []string{*ms.QueryId}) {
+		t.Errorf("scheduled: %q", got)
+	}
 	if got := list(cloudwatchlogs.DescribeQueriesInput{LogGroupName: aws.String("other")}); !slices.Equal(got, []string{*ms.QueryId}) {
 		t.Errorf("of a group: %q", got)
 	}
