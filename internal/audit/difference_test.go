@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -103,5 +104,22 @@ func TestLineEdits(t *testing.T) {
 		if want := strings.ReplaceAll(c.want, "  ", " "); got != want {
 			t.Errorf("%q to %q: %q, want %q", c.from, c.to, got, want)
 		}
+	}
+}
+
+// Who owns a map owns what nobody else has in it. A field that comes into the map takes nothing away from the map's owner.
+func TestOwnersOfWhatIsInAMap(t *testing.T) {
+	t.Parallel()
+	before := newVersion(decoded(t, `{data: {a: x, b: x}, metadata: {managedFields: [{manager: boot, operation: Update, fieldsV1: {"f:data": {}}}]}}`))
+	after := newVersion(decoded(t, `{data: {a: y, b: y}, metadata: {managedFields: [
+		{manager: boot, operation: Update, fieldsV1: {"f:data": {}}}, {manager: jane, operation: Update, fieldsV1: {"f:data": {"f:a": {}}}}]}}`))
+	changes := difference(before, after, false)
+	attribute(changes, before, after, "jane", "")
+	var got []string
+	for _, c := range changes {
+		got = append(got, fmt.Sprint(c.Path, c.Owners, c.Lost))
+	}
+	if text, want := strings.Join(got, " "), ".data.a[jane] [] .data.b[boot] []"; text != want {
+		t.Errorf("%s, want %s", text, want)
 	}
 }

@@ -85,7 +85,7 @@ func (s *Step) unique() bool {
 		return false
 	}
 	return len(s.Summary) > 0 || slices.Contains([]string{"create", "delete", "exec", "attach", "port-forward"}, s.Action) ||
-		s.Level == "Metadata" && !s.Who.machinery() && !slices.Contains(reads, s.Verb)
+		s.bare() && !s.Who.machinery()
 }
 
 func (f *Fold) add(s *Step) {

@@ -63,11 +63,13 @@ func newVersion(obj map[string]any) version {
 	return v
 }
 
-// owns reports whether the entry covers a field: itself, something in it, or an atomic field that it is in.
+// owns reports whether the entry has a field: itself, or something in it.
 func (o owner) owns(path fieldpath.Path) bool {
-	if o.fields.Has(path) || !o.below(path).Empty() {
-		return true
-	}
+	return o.fields.Has(path) || !o.below(path).Empty()
+}
+
+// ownsAround reports whether the entry has a field as a part of an atomic one.
+func (o owner) ownsAround(path fieldpath.Path) bool {
 	for n := len(path) - 1; n > 0; n-- {
 		if o.leaves.Has(path[:n]) {
 			return true
@@ -85,16 +87,22 @@ func (o owner) below(path fieldpath.Path) *fieldpath.Set {
 	return set
 }
 
-// managersOf names who owns a field, in alphabetical order.
+// managersOf names who owns a field, in alphabetical order. Who owns what it is in owns the field only if nobody has
+// the field itself: an owner of a map such as .data that isn't atomic owns that there is a map, not what others put into it.
 func (v version) managersOf(path fieldpath.Path) []string {
-	var names []string
-	for _, o := range v.owners {
-		if o.owns(path) && !slices.Contains(names, o.name()) {
-			names = append(names, o.name())
+	for _, owns := range []func(owner, fieldpath.Path) bool{owner.owns, owner.ownsAround} {
+		var names []string
+		for _, o := range v.owners {
+			if owns(o, path) && !slices.Contains(names, o.name()) {
+				names = append(names, o.name())
+			}
+		}
+		if names != nil {
+			slices.Sort(names)
+			return names
 		}
 	}
-	slices.Sort(names)
-	return names
+	return nil
 }
 
 // attribute says of each change whose the field is now, whose it was, and, when the manager of the
@@ -105,7 +113,8 @@ func attribute(changes []Change, before, after version, manager, subresource str
 		c := &changes[i]
 		c.Owners = after.managersOf(c.path)
 		for _, was := range before.managersOf(c.path) {
-			if !slices.Contains(c.Owners, was) {
+			still := func(o owner) bool { return o.name() == was && (o.owns(c.path) || o.ownsAround(c.path)) }
+			if !slices.ContainsFunc(after.owners, still) {
 				c.Lost = append(c.Lost, was)
 			}
 		}

@@ -106,6 +106,7 @@ func (p *page) put(st style, text string) {
 func breakAt(text string, room int, atStart bool) (head, tail string) {
 	var space, dot, joint, last, depth int
 	path := strings.HasPrefix(text, ".")
+	sign := len(text) - len(strings.TrimLeft(text, " +-")) // a sign, or the indentation of YAML, stands with what follows it
 	n := 0
 	for i, r := range text {
 		if n > room {
@@ -113,7 +114,7 @@ func breakAt(text string, room int, atStart bool) (head, tail string) {
 		}
 		last = i
 		switch {
-		case i == 0:
+		case i == 0 || i <= sign && sign < len(text):
 		case r == ' ':
 			space = i
 		case depth > 0:

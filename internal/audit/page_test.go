@@ -24,6 +24,8 @@ func TestLinesBreakAtJoints(t *testing.T) {
 		{"a path", ".spec.template.spec.containers[name=aws-node].image", ".spec.template.spec|.containers|[name=aws-node].image"},
 		{"a key stays whole", ".metadata.annotations[deployment.kubernetes.io/x].y", ".metadata|.annotations|[deployment.kubernetes.i|o/x].y"},
 		{"an ARN", "arn:aws:iam::111122223333:role/platform-admin", "arn:aws:iam::|111122223333:role/|platform-admin"},
+		{"not behind a sign", "+ " + strings.Repeat("x", 30), "+ " + strings.Repeat("x", 22) + "|" + strings.Repeat("x", 8)},
+		{"not behind indentation", "- arn:aws:iam::111122223333:role/web", "- arn:aws:iam::|111122223333:role/web"},
 		{"nowhere", strings.Repeat("x", 50), strings.Repeat("x", 24) + "|" + strings.Repeat("x", 24) + "|xx"},
 	} {
 		var b strings.Builder

@@ -30,6 +30,7 @@ type Printer struct {
 	was   bool // the last thing printed was quiet
 	any   bool
 	loud  string           // likeness of the last step that was not quiet
+	bare  map[string]bool  // resources of which the title says that the log has no content
 	quiet map[string]*Fold // what was printed since, and how often it came again
 	order []string
 }
@@ -61,13 +62,18 @@ func (p *Printer) Title(targets []Target, cluster string, steps []*Step) error {
 		}
 	}
 	p.page.line(0, 2, spans...)
-	levels := map[string]bool{}
+	p.bare = map[string]bool{}
 	for _, s := range steps {
-		if s.Level == "Metadata" && s.Verb != "get" && s.Verb != "list" && s.Verb != "watch" {
-			levels[s.Object.Resource] = true
+		if s.bare() {
+			p.bare[s.Object.Resource] = true
 		}
 	}
-	for _, r := range sortedKeys(levels) {
+	for _, s := range steps {
+		if !s.bare() && !slices.Contains(reads, s.Verb) {
+			delete(p.bare, s.Object.Resource)
+		}
+	}
+	for _, r := range sortedKeys(p.bare) {
 		p.page.line(0, 2, span{style: dim, text: "The audit policy keeps " + r + " at level Metadata: who and when, but no content."})
 	}
 	return p.page.err
@@ -168,7 +174,11 @@ func (p *Printer) fold(f Fold) {
 	if f.Refusal != nil {
 		p.refusal(f.Step)
 	}
-	for _, n := range f.Notes {
+	notes := f.Notes
+	if f.bare() && !p.bare[f.Object.Resource] {
+		notes = append(slices.Clone(notes), "the audit policy keeps this at level Metadata: no content")
+	}
+	for _, n := range notes {
 		p.page.line(p.margin(), p.margin()+2, span{style: dim, text: "· " + n})
 	}
 	if p.Wide {

@@ -1,6 +1,9 @@
 package audit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Step is one request in the story of an object, as `-o json` prints it: one object per line. Fields
 // are added, but keep their names and meanings.
@@ -64,6 +67,9 @@ func (o Object) path() string {
 	}
 	return o.Namespace + "/" + o.Name
 }
+
+// bare reports whether the log has no content of a change, only who made it and when.
+func (s *Step) bare() bool { return s.Level == "Metadata" && !slices.Contains(reads, s.Verb) }
 
 // Refused reports whether the request was answered with an error.
 func (s *Step) Refused() bool { return s.Code >= 400 }
