@@ -18,7 +18,7 @@ func Compile(q *Query, o Options) (p *Plan, err error) {
 	c := &planner{
 		compiler: compiler{text: q.text, segment: first},
 		options:  o,
-		plan:     &Plan{segments: []*segment{first}, windows: []Window{{o.Start, o.End}}, budget: &budget{limit: o.Memory}},
+		plan:     &Plan{segments: []*segment{first}, reference: -1, windows: []Window{{o.Start, o.End}}, budget: &budget{limit: o.Memory}},
 	}
 	defer func() {
 		switch failed := recover().(type) {
@@ -189,8 +189,8 @@ func (c *planner) filter(e filterCommand) {
 		c.indexable(e.condition)
 	}
 	s := c.open()
-	holds, _ := c.condition(e.condition)
-	s.steps = append(s.steps, step{filter: holds})
+	holds, from := c.condition(e.condition)
+	s.steps = append(s.steps, step{filter: holds, reads: from.reads})
 	if s.previous == nil {
 		c.plan.where = combine(true, c.plan.where, c.where(e.condition, false))
 	}
@@ -244,7 +244,7 @@ func (c *planner) unnest(e unnestCommand) {
 	list := c.name(e.list)
 	i := len(s.variables)
 	s.variables = append(s.variables, func(f *frame) { f.set(i, value.Value{}) })
-	s.steps = append(s.steps, step{list: list.eval, into: i})
+	s.steps = append(s.steps, step{list: list.eval, into: i, reads: list.reads})
 	into := variableCode(i, list)
 	into.perRow = true
 	s.names[e.into.text] = into
@@ -376,6 +376,9 @@ func (c *planner) end() {
 		c.plan.puts = append(c.plan.puts, s.put(col.of))
 	}
 	c.plan.places = append(c.plan.places, "the result")
+	if c.options.References {
+		c.refer()
+	}
 	if first := c.plan.segments[0]; first.sink == nil && first.dedup == nil {
 		c.plan.shared = newTop(first, c.plan.budget, c.plan.places[0])
 	}

@@ -10,6 +10,9 @@ type Options struct {
 	Now        int64 // what now() answers, milliseconds since 1970 UTC
 	Limit      int   // StartQuery's limit, 1 to 10,000; 0: none given
 	Memory     int64 // bytes that all workers of a plan may hold together; 0: DefaultMemory
+	// References lets rows hold, where the result shows @message and nothing reads it any more, what Event.Value gives for the field Plan.Reference
+	// instead. So 10,000 long messages cost no memory; who asks for it reads those of the result (Result.References) himself.
+	References bool
 }
 
 // Window is a time range, milliseconds since 1970 UTC, both ends inclusive.
@@ -17,14 +20,16 @@ type Window struct{ Start, End int64 }
 
 // Plan is a query ready to run, once. It is safe for concurrent use.
 type Plan struct {
-	segments []*segment
-	places   []string // of segments: the command that says what the sink holds, for errors
-	where    *Condition
-	windows  []Window
-	columns  []string
-	puts     []int // of columns: index in what the last segment puts out
-	budget   *budget
-	shared   *top // the sink of the first segment, if the workers share it
+	segments   []*segment
+	places     []string // of segments: the command that says what the sink holds, for errors
+	where      *Condition
+	windows    []Window
+	columns    []string
+	puts       []int // of columns: index in what the last segment puts out
+	reference  int   // field; -1: none
+	references []int // columns
+	budget     *budget
+	shared     *top // the sink of the first segment, if the workers share it
 }
 
 // Fields names what the plan reads from events; Event.Value's argument is an index of it. Names are as in the language: discovered
@@ -37,6 +42,10 @@ type Plan struct {
 // An event that lacks a field gives value.Null. A plan reads a field of an event when it needs it, not before, and once: many
 // events are dropped after one or two reads, so make Value lazy for what is expensive (@message, @ptr).
 func (p *Plan) Fields() []string { return p.segments[0].fields }
+
+// Reference is the index of Fields (its name there is "") for which Event.Value gives what stands for the event's @message in the rows: a number by
+// which the executor finds it again. It is -1 when the rows hold their messages: with Options.References, when a command behind a limit or dedup reads them.
+func (p *Plan) Reference() int { return p.reference }
 
 // Where is what an event must satisfy to matter; nil when any may. It is for skipping only: the plan checks again itself.
 func (p *Plan) Where() *Condition { return p.where }
@@ -104,7 +113,9 @@ func (w *Worker) Matched() int64 { return w.matched }
 type Result struct {
 	Columns []string        // in order of display. "@ptr" is the last one exactly when rows are log events.
 	Rows    [][]value.Value // one value per column; Null means that the row lacks the field
-	Matched int64           // events that passed the filters (recordsMatched)
+	// References are the columns that hold the value of Plan.Reference, and are to show the event's @message.
+	References []int
+	Matched    int64 // events that passed the filters (recordsMatched)
 }
 
 // Finish merges what the workers hold and computes the result. The workers are of no further use. It fails with an error that wraps ErrMemory.
@@ -147,7 +158,7 @@ func (p *Plan) finish(r *Result, rows []keptRow) (*Result, error) {
 		}
 		rows = st.rows()
 	}
-	r.Columns = p.columns
+	r.Columns, r.References = p.columns, p.references
 	r.Rows = make([][]value.Value, len(rows))
 	for i, row := range rows {
 		r.Rows[i] = make([]value.Value, len(p.puts))

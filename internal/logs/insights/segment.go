@@ -47,6 +47,8 @@ type step struct {
 	// unnest: the rest of the segment runs once for each element of list, which is variable into
 	list eval
 	into int
+
+	reads []int // fields that it depends on
 }
 
 func newSegment(previous *segment, env value.Env) *segment {

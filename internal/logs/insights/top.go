@@ -120,18 +120,22 @@ func (t *topState) add(f *frame) error {
 		keys: make([]value.Value, len(s.order)), time: c.time, ptr: strings.Clone(load()), sequence: c.sequence,
 		values: make(keptRow, len(s.puts)), key: string(t.key),
 	}
-	row.bytes = 128 + len(row.ptr) + 2*len(row.key)
-	keep := value.Value.Clone // the memory of events is used again
-	if s.previous != nil {
-		keep = func(v value.Value) value.Value { return v }
+	row.bytes = 192 + len(row.ptr) + 2*len(row.key) // a topRow and its places in the heap, by key and in the result
+	keep := func(v value.Value, of code) value.Value {
+		if s.previous == nil {
+			v = v.Clone() // the memory of events is used again
+		} else if of.field >= 0 {
+			row.bytes += value.Value{}.Bytes() // its text is in the row that the segment before has kept
+			return v
+		}
+		row.bytes += v.Bytes()
+		return v
 	}
 	for i, k := range c.keys {
-		row.keys[i] = keep(k)
-		row.bytes += k.Bytes()
+		row.keys[i] = keep(k, s.order[i].of)
 	}
 	for i, p := range s.puts {
-		row.values[i] = keep(p.eval(f))
-		row.bytes += row.values[i].Bytes()
+		row.values[i] = keep(p.eval(f), p)
 	}
 	return t.offer(row)
 }
