@@ -15,6 +15,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -22,6 +23,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"github.com/coracle-eks/coracle/internal/audit"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/kubernetes"
@@ -41,7 +43,7 @@ func Demo(ctx context.Context, w io.Writer, dir datadir.Dir, bundles, cluster st
 	}
 	defer os.RemoveAll(d.scratch)
 	for _, step := range []func(context.Context) error{
-		d.introduce, d.makeRole, d.findSubnets, d.createCluster, d.greet, d.useIt, d.letSomebodyIn, d.upgrade,
+		d.introduce, d.makeRole, d.findSubnets, d.createCluster, d.greet, d.useIt, d.letSomebodyIn, d.whoDidIt, d.upgrade,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -72,6 +74,7 @@ type demo struct {
 	ec2      *ec2.Client
 	eks      *eks.Client
 	sts      *sts.Client
+	logs     *cloudwatchlogs.Client
 
 	roleARN   string
 	readerARN string
@@ -114,6 +117,7 @@ func newDemo(w io.Writer, dir datadir.Dir, bundles, cluster string) (*demo, erro
 	}
 	config := d.config(d.root.AccessKeyID, d.root.SecretAccessKey, "")
 	d.iam, d.ec2, d.eks, d.sts = iam.NewFromConfig(config), ec2.NewFromConfig(config), eks.NewFromConfig(config), sts.NewFromConfig(config)
+	d.logs = cloudwatchlogs.NewFromConfig(config)
 	d.scratch, err = os.MkdirTemp("", "coracle-demo-")
 	return d, err
 }
@@ -215,14 +219,16 @@ func (d *demo) findSubnets(ctx context.Context) error {
 }
 
 func (d *demo) createCluster(ctx context.Context) error {
-	d.say("Now the cluster: upstream's own API server, controller manager and scheduler.",
-		fmt.Sprintf("aws eks create-cluster --name %s --kubernetes-version %s --role-arn %s --resources-vpc-config subnetIds=%s",
+	d.say("Now the cluster: upstream's own API server, controller manager and scheduler. Its audit log goes to CloudWatch Logs.",
+		fmt.Sprintf("aws eks create-cluster --name %s --kubernetes-version %s --role-arn %s --resources-vpc-config subnetIds=%s"+
+			" --logging '{\"clusterLogging\":[{\"types\":[\"audit\"],\"enabled\":true}]}'",
 			d.cluster, d.from.Minor, d.roleARN, strings.Join(d.subnets, ",")),
 		"aws eks wait cluster-active --name "+d.cluster)
 	began := time.Now()
 	_, err := d.eks.CreateCluster(ctx, &eks.CreateClusterInput{
 		Name: &d.cluster, Version: &d.from.Minor, RoleArn: &d.roleARN,
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: d.subnets},
+		Logging:            &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{ekstypes.LogTypeAudit}, Enabled: aws.Bool(true)}}},
 	})
 	var exists *ekstypes.ResourceInUseException
 	if errors.As(err, &exists) {
@@ -375,6 +381,31 @@ func (d *demo) letSomebodyIn(ctx context.Context) (err error) {
 	return nil
 }
 
+// whoDidIt shows the story of the ConfigMap, once the log has its end.
+func (d *demo) whoDidIt(ctx context.Context) error {
+	d.say("Who did that? The audit log tells, a moment later: Logs Insights answers any question about it, and this command the usual one.",
+		"coracle audit configmap/crew -n harbour --cluster "+d.cluster)
+	targets, err := audit.Targets([]string{"configmap/crew"}, "harbour")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		var story, notes strings.Builder
+		err := audit.Run(ctx, &story, &notes, d.eks, d.logs, audit.Options{
+			Targets: targets, Cluster: d.cluster, Now: time.Now, Poll: 25 * time.Millisecond, Style: audit.Style{Width: 80},
+		})
+		if ctx.Err() != nil {
+			return fmt.Errorf("the refused deletion is not in the audit log: %w", ctx.Err())
+		}
+		if err == nil && strings.Contains(story.String(), " 403 ") {
+			d.answer(story.String())
+			return nil
+		}
+	}
+}
+
 func (d *demo) upgrade(ctx context.Context) error {
 	d.say(fmt.Sprintf("An upgrade to %s, in place. Objects stay.", d.to.Minor),
 		"aws eks update-cluster-version --name "+d.cluster+" --kubernetes-version "+d.to.Minor,
@@ -417,6 +448,11 @@ func (d *demo) cleanUp(ctx context.Context) error {
 			return err
 		}
 		<-poll.C
+	}
+	group := "/aws/eks/" + d.cluster + "/cluster"
+	d.say("Its logs outlive it, as on AWS.", "aws logs delete-log-group --log-group-name "+group)
+	if _, err := d.logs.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: &group}); err != nil {
+		return err
 	}
 	for _, detach := range []struct{ role, policy string }{{d.role, "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"}} {
 		if _, err := d.iam.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: &detach.role, PolicyArn: &detach.policy}); err != nil {

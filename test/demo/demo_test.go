@@ -18,6 +18,7 @@ func TestTheTourEndsWellTwice(t *testing.T) {
 			"ACTIVE after",
 			"configmap/crew",
 			`User "arn:aws:sts::111122223333:assumed-role/demo-reader/ishmael" cannot delete resource "configmaps"`,
+			"403 delete arn:aws:sts::111122223333:assumed-role/demo-reader/ishmael",
 			"Server Version: v1.36.",
 			"aws eks delete-cluster --name demo",
 		} {
@@ -30,6 +31,13 @@ func TestTheTourEndsWellTwice(t *testing.T) {
 	d.AWS(&clusters, "eks", "list-clusters")
 	if len(clusters.Clusters) > 0 {
 		t.Errorf("the tour left %v", clusters.Clusters)
+	}
+	var groups struct {
+		LogGroups []struct{ LogGroupName string }
+	}
+	d.AWS(&groups, "logs", "describe-log-groups")
+	if len(groups.LogGroups) > 0 {
+		t.Errorf("the tour left %v", groups.LogGroups)
 	}
 	var roles struct{ Roles []struct{ RoleName string } }
 	d.AWS(&roles, "iam", "list-roles")
