@@ -143,10 +143,17 @@ type answers struct {
 	rows [][]types.ResultField
 }
 
-func (a *answers) Results(context.Context, record.LogQuery) (record.LogQueryRun, [][]types.ResultField, error) {
+func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (int, int, error)) (record.LogQueryRun, [][]types.ResultField, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.run, a.rows, nil
+	if page == nil {
+		return a.run, nil, nil
+	}
+	from, to, err := page(len(a.rows))
+	if err != nil {
+		return a.run, nil, err
+	}
+	return a.run, a.rows[from:to], nil
 }
 
 // put adds events, each one millisecond after the other from a time on, and returns the time of the last.

@@ -24,8 +24,9 @@ import (
 // Queries runs Logs Insights queries that StartQuery has recorded.
 type Queries interface {
 	// Results is how a query stands: while it is Scheduled or Running what it has found so far, then how it ended. rows are as GetQueryResults shows
-	// them: the columns in order, without those that a row lacks, and with @ptr last when rows are events.
-	Results(ctx context.Context, q record.LogQuery) (run record.LogQueryRun, rows [][]types.ResultField, err error)
+	// them: the columns in order, without those that a row lacks, and with @ptr last when rows are events. page is told how many there are and says
+	// which are wanted, from <= i < to, for only these are read; nil wants none.
+	Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (run record.LogQueryRun, rows [][]types.ResultField, err error)
 }
 
 const (
@@ -266,23 +267,25 @@ func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQue
 	if err != nil {
 		return nil, err
 	}
-	run, rows, err := s.runner.Results(ctx, row.Value)
+	out := &cloudwatchlogs.GetQueryResultsOutput{QueryLanguage: row.Value.Language, Results: [][]types.ResultField{}}
+	run, rows, err := s.runner.Results(ctx, row.Value, func(rows int) (from, to int, err error) {
+		numbers := make([]int, rows)
+		for i := range numbers {
+			numbers[i] = i
+		}
+		page, next, err := wire.Page(ctx, numbers, cmp.Or(in.MaxItems, new(int32(maxRows))), in.NextToken, func(i int) string { return fmt.Sprintf("%09d", i) })
+		out.NextToken = next
+		if err != nil || len(page) == 0 {
+			return 0, 0, err
+		}
+		return page[0], page[len(page)-1] + 1, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("results of query %s: %w", row.Value.ID, err)
 	}
-	numbers := make([]int, len(rows))
-	for i := range numbers {
-		numbers[i] = i
-	}
-	page, next, err := wire.Page(ctx, numbers, cmp.Or(in.MaxItems, new(int32(maxRows))), in.NextToken, func(i int) string { return fmt.Sprintf("%09d", i) })
-	if err != nil {
-		return nil, err
-	}
-	out := &cloudwatchlogs.GetQueryResultsOutput{
-		QueryLanguage: row.Value.Language, Status: run.Status, Statistics: &run.Statistics, Results: [][]types.ResultField{}, NextToken: next,
-	}
-	if len(page) > 0 {
-		out.Results = rows[page[0] : page[len(page)-1]+1]
+	out.Status, out.Statistics = run.Status, &run.Statistics
+	if len(rows) > 0 {
+		out.Results = rows
 	}
 	return out, nil
 }
@@ -332,7 +335,7 @@ func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.Descri
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, err
 		default: // the runner knows whether it waits, runs or has just ended
-			if d.run, _, err = s.runner.Results(ctx, row.Value); err != nil {
+			if d.run, _, err = s.runner.Results(ctx, row.Value, nil); err != nil {
 				return nil, fmt.Errorf("status of query %s: %w", row.Value.ID, err)
 			}
 		}

@@ -160,8 +160,7 @@ func (v *View) Close() error {
 	return nil
 }
 
-// Block is some thousand events of a view. One goroutine uses a block at a time; several blocks may be
-// used by several.
+// Block is some thousand events of a view. Several goroutines may use it at once.
 type Block struct {
 	view             *View
 	rows             int

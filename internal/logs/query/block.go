@@ -26,6 +26,7 @@ type scan struct {
 
 	event event
 	// Of the block at hand:
+	number  int // of found.blocks
 	source  *source
 	block   *events.Block
 	rows    *events.Rows
@@ -46,6 +47,9 @@ func newScan(e *execution, plan *insights.Plan) *scan {
 	for _, f := range s.fields {
 		s.kinds = append(s.kinds, systemFields[f])
 	}
+	if i := plan.Reference(); i >= 0 {
+		s.kinds[i] = toMessage
+	}
 	s.columns = make([]column, len(s.fields))
 	s.event.s = s
 	return s
@@ -56,12 +60,12 @@ func newScan(e *execution, plan *insights.Plan) *scan {
 const pause = 16
 
 // scan looks at one block.
-func (s *scan) scan(ctx context.Context, src *source, b *events.Block) (err error) {
+func (s *scan) scan(ctx context.Context, number int, src *source, b *events.Block) (err error) {
 	inside := s.overlap(b)
 	if inside == 0 {
 		return nil
 	}
-	s.source, s.block, s.rows = src, b, nil
+	s.number, s.source, s.block, s.rows = number, src, b, nil
 	for i := range s.columns {
 		s.columns[i].looked, s.columns[i].kept = false, nil
 	}

@@ -34,6 +34,7 @@ const (
 	logStream
 	logGroup
 	pointer
+	toMessage // a reference
 )
 
 var systemFields = map[string]kind{
@@ -81,6 +82,8 @@ func (e *event) Value(field int) value.Value {
 		return value.String(s.source.log)
 	case pointer:
 		return value.String(record.LogPointer{GroupID: uint64(s.source.id), Timestamp: s.rows.Timestamp[e.row], Seq: s.rows.Seq[e.row]}.String())
+	case toMessage:
+		return s.reference(e.row)
 	case message:
 		if e.err = e.open(); e.err != nil {
 			return value.Value{}

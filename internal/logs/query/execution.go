@@ -32,6 +32,7 @@ type execution struct {
 	mu       sync.Mutex
 	plan     *insights.Plan
 	scans    []*scan
+	blocks   []*events.Block
 	rows     [][]logstypes.ResultField // the last partial results
 	rowsNext time.Time                 // when they may be made again
 }
@@ -64,11 +65,11 @@ type source struct {
 	blocks  []*events.Block
 }
 
-// run computes the result.
-func (e *execution) run(ctx context.Context) (*insights.Result, error) {
+// run computes the result and gives it to end, while the snapshots that it refers to are there.
+func (e *execution) run(ctx context.Context, end func(*found) error) error {
 	q, err := insights.Parse(e.query.Text)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	plan, err := insights.Compile(q, insights.Options{
 		Start:  e.query.Start * 1000,
@@ -76,9 +77,11 @@ func (e *execution) run(ctx context.Context) (*insights.Result, error) {
 		Now:    e.query.CreatedAt.UnixMilli(),
 		Limit:  int(e.query.Limit),
 		Memory: e.r.o.Memory,
+
+		References: true,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	// Snapshots of the groups.
@@ -86,7 +89,7 @@ func (e *execution) run(ctx context.Context) (*insights.Result, error) {
 	for i, id := range e.query.GroupIDs {
 		view, src, err := e.open(ctx, plan, e.query.Groups[i], id)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if view == nil {
 			continue // the group is gone
@@ -109,13 +112,17 @@ func (e *execution) run(ctx context.Context) (*insights.Result, error) {
 	}
 	// The newest first: most queries want few of them.
 	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.block.MaxTime(), a.block.MaxTime()) })
+	blocks := make([]*events.Block, len(jobs))
+	for i, j := range jobs {
+		blocks[i] = j.block
+	}
 	var next atomic.Int64
 	scans := make([]*scan, max(1, min(runtime.GOMAXPROCS(0), len(jobs))))
 	for i := range scans {
 		scans[i] = newScan(e, plan)
 	}
 	e.mu.Lock()
-	e.plan, e.scans = plan, scans
+	e.plan, e.scans, e.blocks = plan, scans, blocks
 	e.mu.Unlock()
 	group, scanning := errgroup.WithContext(ctx)
 	for _, s := range scans {
@@ -134,7 +141,7 @@ func (e *execution) run(ctx context.Context) (*insights.Result, error) {
 				if err := scanning.Err(); err != nil {
 					return err
 				}
-				if err := s.scan(scanning, jobs[i].source, jobs[i].block); err != nil {
+				if err := s.scan(scanning, i, jobs[i].source, jobs[i].block); err != nil {
 					return err
 				}
 			}
@@ -142,13 +149,13 @@ func (e *execution) run(ctx context.Context) (*insights.Result, error) {
 	}
 	err = group.Wait()
 	e.mu.Lock()
-	e.plan, e.scans = nil, nil // no partial results from now on
+	e.plan, e.scans, e.blocks = nil, nil, nil // no partial results from now on
 	e.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	workers := make([]*insights.Worker, len(scans))
 	for i, s := range scans {
@@ -156,10 +163,10 @@ func (e *execution) run(ctx context.Context) (*insights.Result, error) {
 	}
 	result, err := plan.Finish(workers)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.progress.matched.Store(result.Matched)
-	return result, nil
+	return end(&found{result, blocks})
 }
 
 // open takes the snapshot of one group; nil when the group is gone.
@@ -194,9 +201,9 @@ func (e *execution) open(ctx context.Context, plan *insights.Plan, name string, 
 	return view, src, nil
 }
 
-// partial are the rows so far. They are made again when that would not take more than a tenth of the
+// partial are the first rows so far. They are made again when that would not take more than a tenth of the
 // query's time.
-func (e *execution) partial() [][]logstypes.ResultField {
+func (e *execution) partial() ([][]logstypes.ResultField, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	start := e.r.o.Clock.Now()
@@ -204,18 +211,25 @@ func (e *execution) partial() [][]logstypes.ResultField {
 		e.rowsNext = start.Add(2 * time.Second) // most queries have ended by then
 	}
 	if e.plan == nil || start.Before(e.rowsNext) {
-		return e.rows
+		return e.rows, nil
 	}
 	workers := make([]*insights.Worker, len(e.scans))
 	for i, s := range e.scans {
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		workers[i] = s.worker
 	}
-	if result, ok := e.plan.Partial(workers); ok { // otherwise those before will do
-		e.rows = resultFields(result)
+	result, ok := e.plan.Partial(workers)
+	for _, s := range e.scans {
+		s.mu.Unlock()
+	}
+	if ok { // otherwise those before will do
+		rows, err := (&found{result, e.blocks}).first()
+		if err != nil {
+			return nil, err
+		}
+		e.rows = rows
 	}
 	now := e.r.o.Clock.Now()
 	e.rowsNext = now.Add(max(time.Second, 10*now.Sub(start)))
-	return e.rows
+	return e.rows, nil
 }

@@ -86,7 +86,11 @@ func (l *logs) plain(q record.LogQuery, groups []record.LogGroup) ([][]logstypes
 	if err != nil {
 		return nil, err
 	}
-	return resultFields(result), nil
+	var all [][]logstypes.ResultField
+	for _, row := range result.Rows {
+		all = append(all, resultFields(result.Columns, row))
+	}
+	return all, nil
 }
 
 // randomMessage is a message of an audit log, a component, or somebody who tests the reader of JSON.
@@ -221,11 +225,12 @@ func TestSkippingChangesNothing(t *testing.T) {
 			}
 			e := newExecution(l.runner, q)
 			e.noColumns = true
-			result, err := e.run(t.Context())
+			err = e.run(t.Context(), func(f *found) error { return writeResults(t.Context(), l.runner.file(q.ID), f) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(lines(want), lines(resultFields(result))); diff != "" {
+			_, got = l.end(q)
+			if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
 				t.Errorf("without columns (-want +got):\n%s", diff)
 			}
 			if s := e.statistics(); s.RecordsMatched != run.Statistics.RecordsMatched {

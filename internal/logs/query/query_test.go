@@ -139,7 +139,7 @@ func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (rec
 	l.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		run, rows, err := l.runner.Results(l.t.Context(), q)
+		run, rows, err := l.runner.Results(l.t.Context(), q, all)
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -152,6 +152,9 @@ func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (rec
 		<-time.After(2 * time.Millisecond)
 	}
 }
+
+// all is the page of everything.
+func all(rows int) (from, to int, err error) { return 0, rows, nil }
 
 func ended(run record.LogQueryRun) bool {
 	return run.Status != logstypes.QueryStatusScheduled && run.Status != logstypes.QueryStatusRunning

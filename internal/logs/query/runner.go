@@ -103,7 +103,10 @@ func (r *Runner) Controller() reconcile.Controller {
 		Reconcile: r.reconcile,
 		Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
 			r.sweep(ctx)
-			reconcile.Table(r.queries, "")(ctx, changed)
+			var both sync.WaitGroup
+			both.Go(func() { r.runs.Notify(ctx, "", changed) })
+			both.Go(func() { r.queries.Notify(ctx, "", changed) })
+			both.Wait()
 		}},
 		Workers: waiting,
 		Clock:   r.o.Clock,
@@ -119,12 +122,6 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 		return reconcile.Result{}, err
 	}
 	run, err := r.runs.Get(ctx, key)
-	if err == nil && r.lost(query.Value, run.Value) {
-		if err := r.runs.Delete(ctx, run); err != nil {
-			return reconcile.Result{}, err
-		}
-		run, err = r.runs.Get(ctx, key)
-	}
 	if errors.Is(err, store.ErrNotFound) {
 		if err := r.run(ctx, query); err != nil {
 			return reconcile.Result{}, err
@@ -146,16 +143,6 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 // left is how long the results of a query will be kept.
 func (r *Runner) left(run record.LogQueryRun) time.Duration {
 	return run.EndedAt.Add(kept).Sub(r.o.Clock.Now())
-}
-
-// lost reports whether results that should be there are not: a backup that was restored has none. The query
-// is then run again.
-func (r *Runner) lost(q record.LogQuery, run record.LogQueryRun) bool {
-	if run.Status != logstypes.QueryStatusComplete || r.left(run) <= 0 {
-		return false
-	}
-	_, err := os.Stat(r.file(q.ID))
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // sweep makes the directory of the results and removes files there that belong to no query: half-written
@@ -270,34 +257,42 @@ func (r *Runner) execute(ctx context.Context, end context.CancelCauseFunc, e *ex
 		case <-ended:
 		}
 	})
-	result, err := e.run(ctx)
-	if err != nil {
-		return err
-	}
-	if err := writeResults(r.file(e.query.ID), result); err != nil {
-		return fmt.Errorf("could not write the results: %w", err)
-	}
-	return nil
+	return e.run(ctx, func(f *found) error {
+		if err := writeResults(ctx, r.file(e.query.ID), f); err != nil {
+			return fmt.Errorf("could not write the results: %w", err)
+		}
+		return nil
+	})
 }
 
 func (r *Runner) file(id string) string { return filepath.Join(r.o.Dir, id) }
 
 // Results is how a query stands: while it is waiting or running, Status is Scheduled or Running, the
-// statistics are those so far and the rows, if any, those so far; then what it ended with. Rows are as
-// GetQueryResults shows them: the columns in order, without those that a row lacks, and @ptr last where rows are events.
-func (r *Runner) Results(ctx context.Context, q record.LogQuery) (record.LogQueryRun, [][]logstypes.ResultField, error) {
+// statistics are those so far and the rows, if any, are the first of those so far; then what it ended with.
+// page is told how many rows there are and says which are wanted, from <= i < to; without it none are. Rows
+// are as GetQueryResults shows them: the columns in order, without those that a row lacks, and @ptr last where
+// rows are events.
+//
+// A Complete query whose file of results is gone (a restored backup has none), damaged, or of an earlier
+// version, is run again.
+func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (record.LogQueryRun, [][]logstypes.ResultField, error) {
 	key := record.LogQueryKey(q.Account, q.Region, q.ID)
 	for {
 		run, err := r.runs.Get(ctx, key)
 		if err == nil {
-			if run.Value.Status != logstypes.QueryStatusComplete {
+			if run.Value.Status != logstypes.QueryStatusComplete || page == nil {
 				return run.Value, nil, nil
 			}
-			rows, err := readResults(r.file(q.ID))
-			if errors.Is(err, fs.ErrNotExist) && r.left(run.Value) > 0 {
-				return record.LogQueryRun{Status: logstypes.QueryStatusScheduled}, nil, nil // it will run again
+			rows, err := r.read(q.ID, page)
+			if err == nil || r.left(run.Value) <= 0 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errResults) {
+				return run.Value, rows, err
 			}
-			return run.Value, rows, err
+			r.o.Log.Warn("a Logs Insights query runs again, for its results can't be read", "query", q.ID, "error", err)
+			err = r.runs.Delete(ctx, run)
+			if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+				continue
+			}
+			return record.LogQueryRun{}, nil, err
 		}
 		if !errors.Is(err, store.ErrNotFound) {
 			return record.LogQueryRun{}, nil, err
@@ -306,12 +301,37 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery) (record.LogQuer
 		e := r.active[key]
 		r.mu.Unlock()
 		if e != nil {
-			rows := e.partial()
-			return record.LogQueryRun{Status: logstypes.QueryStatusRunning, Statistics: e.statistics()}, rows, nil
+			run := record.LogQueryRun{Status: logstypes.QueryStatusRunning, Statistics: e.statistics()}
+			if page == nil {
+				return run, nil, nil
+			}
+			rows, err := e.partial()
+			if err != nil {
+				return run, nil, err
+			}
+			from, to, err := page(len(rows))
+			if err != nil {
+				return run, nil, err
+			}
+			return run, rows[from:to], nil
 		}
 		// It waits, or has ended in between.
 		if _, err := r.runs.Get(ctx, key); errors.Is(err, store.ErrNotFound) {
 			return record.LogQueryRun{Status: logstypes.QueryStatusScheduled}, nil, nil
 		}
 	}
+}
+
+// read reads rows of a query that has ended.
+func (r *Runner) read(id string, page func(rows int) (from, to int, err error)) ([][]logstypes.ResultField, error) {
+	file, err := openResults(r.file(id))
+	if err != nil {
+		return nil, err
+	}
+	defer file.close()
+	from, to, err := page(file.rows)
+	if err != nil {
+		return nil, err
+	}
+	return file.read(from, to)
 }

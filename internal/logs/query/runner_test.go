@@ -192,7 +192,7 @@ func TestStop(t *testing.T) {
 	first, second := l.start(endless, []record.LogGroup{g}), record.LogQuery{}
 	l.await(first, running)
 	second = l.start(endless, []record.LogGroup{g})
-	if run, _, err := l.runner.Results(t.Context(), second); err != nil || run.Status != logstypes.QueryStatusScheduled {
+	if run, _, err := l.runner.Results(t.Context(), second, all); err != nil || run.Status != logstypes.QueryStatusScheduled {
 		t.Errorf("the second query is %s, %v", run.Status, err)
 	}
 	for _, q := range []record.LogQuery{second, first} {
@@ -307,7 +307,7 @@ func TestResultsOutliveTheDaemonAndExpire(t *testing.T) {
 	want, before := l.end(q)
 	l.kill()
 	l.serve()
-	run, after, err := l.runner.Results(t.Context(), q)
+	run, after, err := l.runner.Results(t.Context(), q, all)
 	if err != nil || run.Status != logstypes.QueryStatusComplete || run.Statistics != want.Statistics {
 		t.Errorf("the query is %+v after a restart, %v", run, err)
 	}
@@ -373,7 +373,7 @@ func TestPartialResults(t *testing.T) {
 	seen := 0
 	l.await(q, func(run record.LogQueryRun) bool {
 		clock.Step(3 * time.Second)
-		if _, rows, err := l.runner.Results(t.Context(), q); err != nil {
+		if _, rows, err := l.runner.Results(t.Context(), q, all); err != nil {
 			t.Fatal(err)
 		} else if running(run) && len(rows) > 0 {
 			seen++
