@@ -27,7 +27,9 @@ type reference int64
 
 const rowBits = 20 // of a reference; blocks have some thousand rows
 
-func (s *scan) reference(row int) value.Value { return value.Int(int64(s.number)<<rowBits | int64(row)) }
+func (s *scan) reference(row int) value.Value {
+	return value.Int(int64(s.number)<<rowBits | int64(row))
+}
 
 func referenceOf(v value.Value) reference {
 	n, _ := v.AsInt()

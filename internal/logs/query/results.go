@@ -302,7 +302,9 @@ func (r *results) readMessages(cells []cell) error {
 		return err
 	}
 	defer decoder.Close()
-	slices.SortFunc(cells, func(a, b cell) int { return cmp.Or(cmp.Compare(a.chunk, b.chunk), cmp.Compare(a.at, b.at), cmp.Compare(a.size, b.size)) })
+	slices.SortFunc(cells, func(a, b cell) int {
+		return cmp.Or(cmp.Compare(a.chunk, b.chunk), cmp.Compare(a.at, b.at), cmp.Compare(a.size, b.size))
+	})
 	var compressed, raw []byte
 	for i, c := range cells {
 		if i > 0 && c.place == cells[i-1].place {
