@@ -141,6 +141,7 @@ type answers struct {
 	mu   sync.Mutex
 	run  record.LogQueryRun
 	rows [][]types.ResultField
+	most int // rows of an answer; 0: all that are wanted
 }
 
 func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (int, int, error)) (record.LogQueryRun, [][]types.ResultField, error) {
@@ -152,6 +153,9 @@ func (a *answers) Results(_ context.Context, _ record.LogQuery, page func(int) (
 	from, to, err := page(len(a.rows))
 	if err != nil {
 		return a.run, nil, err
+	}
+	if a.most > 0 {
+		to = min(to, from+a.most)
 	}
 	return a.run, a.rows[from:to], nil
 }

@@ -25,7 +25,7 @@ import (
 type Queries interface {
 	// Results is how a query stands: while it is Scheduled or Running what it has found so far, then how it ended. rows are as GetQueryResults shows
 	// them: the columns in order, without those that a row lacks, and with @ptr last when rows are events. page is told how many there are and says
-	// which are wanted, from <= i < to, for only these are read; nil wants none.
+	// which are wanted, from <= i < to, for only these are read, or the first of them if they are very long; nil wants none.
 	Results(ctx context.Context, q record.LogQuery, page func(rows int) (from, to int, err error)) (run record.LogQueryRun, rows [][]types.ResultField, err error)
 }
 
@@ -268,18 +268,27 @@ func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQue
 		return nil, err
 	}
 	out := &cloudwatchlogs.GetQueryResultsOutput{QueryLanguage: row.Value.Language, Results: [][]types.ResultField{}}
-	run, rows, err := s.runner.Results(ctx, row.Value, func(rows int) (from, to int, err error) {
-		numbers := make([]int, rows)
+	var found, asked int
+	page := func(limit int32) ([]int, error) {
+		numbers := make([]int, found)
 		for i := range numbers {
 			numbers[i] = i
 		}
-		page, next, err := wire.Page(ctx, numbers, cmp.Or(in.MaxItems, new(int32(maxRows))), in.NextToken, func(i int) string { return fmt.Sprintf("%09d", i) })
-		out.NextToken = next
-		if err != nil || len(page) == 0 {
+		page, next, err := wire.Page(ctx, numbers, &limit, in.NextToken, func(i int) string { return fmt.Sprintf("%09d", i) })
+		out.NextToken, asked = next, len(page)
+		return page, err
+	}
+	run, rows, err := s.runner.Results(ctx, row.Value, func(rows int) (from, to int, err error) {
+		found = rows
+		numbers, err := page(cmp.Or(aws.ToInt32(in.MaxItems), maxRows))
+		if err != nil || len(numbers) == 0 {
 			return 0, 0, err
 		}
-		return page[0], page[len(page)-1] + 1, nil
+		return numbers[0], numbers[len(numbers)-1] + 1, nil
 	})
+	if err == nil && 0 < len(rows) && len(rows) < asked {
+		_, err = page(int32(len(rows))) // they fill a page: the token of the next is another
+	}
 	if err != nil {
 		return nil, fmt.Errorf("results of query %s: %w", row.Value.ID, err)
 	}

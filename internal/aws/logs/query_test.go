@@ -130,7 +130,7 @@ func TestConcurrentQueries(t *testing.T) {
 	}
 }
 
-// Results come in pages when they are asked for in pages.
+// Results come in pages when they are asked for in pages, or when rows are so long that not all that were asked for are given.
 func TestResultsInPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,22 +143,31 @@ func TestResultsInPages(t *testing.T) {
 	for i := range 25 {
 		w.queries.rows = append(w.queries.rows, []types.ResultField{{Field: new("n"), Value: new(fmt.Sprint(i))}})
 	}
-	in := &cloudwatchlogs.GetQueryResultsInput{QueryId: &id, MaxItems: aws.Int32(10)}
-	var got []string
-	for {
-		out, err := w.client.GetQueryResults(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		most  int
+		max   *int32
+		pages int
+	}{{0, nil, 1}, {0, aws.Int32(10), 3}, {4, nil, 7}, {4, aws.Int32(10), 7}, {4, aws.Int32(3), 9}, {25, aws.Int32(25), 1}} {
+		w.queries.most = c.most
+		in := &cloudwatchlogs.GetQueryResultsInput{QueryId: &id, MaxItems: c.max}
+		var got []string
+		pages := 0
+		for {
+			out, err := w.client.GetQueryResults(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages++
+			for _, row := range out.Results {
+				got = append(got, *row[0].Value)
+			}
+			if in.NextToken = out.NextToken; in.NextToken == nil {
+				break
+			}
 		}
-		for _, row := range out.Results {
-			got = append(got, *row[0].Value)
+		if len(got) != 25 || got[0] != "0" || got[24] != "24" || pages != c.pages {
+			t.Errorf("at most %d: %d pages, %q", c.most, pages, got)
 		}
-		if in.NextToken = out.NextToken; in.NextToken == nil {
-			break
-		}
-	}
-	if len(got) != 25 || got[0] != "0" || got[24] != "24" {
-		t.Errorf("%q", got)
 	}
 }
 

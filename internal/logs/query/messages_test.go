@@ -125,6 +125,34 @@ func TestTenThousandLongMessages(t *testing.T) {
 	check("after the groups were deleted", first, ascending)
 }
 
+// An answer ends with the row that fills it, and the next one goes on behind it.
+func TestLongRowsArePaged(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	g := l.group("g")
+	st := l.stream(g, "s")
+	for n := range 25 {
+		l.put(g, st, int64(n), podEvent(n))
+	}
+	l.serve(func(o *Options) { o.Page = 190_000 })
+	q := l.start(`fields @message | sort @timestamp asc`, []record.LogGroup{g})
+	_, rows := l.end(q)
+	var sizes, got []int
+	for len(rows) > 0 {
+		sizes = append(sizes, len(rows))
+		for _, row := range rows {
+			got = append(got, rowOf(row))
+		}
+		var err error
+		if _, rows, err = l.runner.Results(t.Context(), q, func(all int) (int, int, error) { return len(got), all, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(sizes, []int{10, 10, 5}) || !slices.IsSorted(got) || len(got) != 25 || got[0] != 0 || got[24] != 24 {
+		t.Errorf("pages of %v rows: %v", sizes, got)
+	}
+}
+
 // What commands behind a limit read of messages counts as memory.
 func TestMessagesThatAreHeldCount(t *testing.T) {
 	t.Parallel()
@@ -197,7 +225,7 @@ func TestDamagedResultsAreMadeAgain(t *testing.T) {
 				return nil, err
 			}
 			defer r.close()
-			return r.read(0, r.rows)
+			return r.read(0, r.rows, DefaultPage)
 		}()
 		// A byte that means nothing may change: that of a frame's header which only a decoder with less memory would mind.
 		if err == nil && cmp.Equal(lines(want), lines(rows)) {

@@ -207,21 +207,21 @@ type cell struct {
 	text *string
 }
 
-// read gives the rows from <= i < to as GetQueryResults shows them, and holds no others.
-func (r *results) read(from, to int) ([][]logstypes.ResultField, error) {
+// read gives the rows from <= i < to, up to the one that brings their texts to most bytes, as GetQueryResults shows them, and holds no others.
+func (r *results) read(from, to, most int) ([][]logstypes.ResultField, error) {
 	decoder, err := zstd.NewReader(io.NewSectionReader(r.file, r.at, r.size), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, err
 	}
 	defer decoder.Close()
-	rows, cells, err := r.readTable(bufio.NewReader(decoder), from, to)
+	rows, cells, err := r.readTable(bufio.NewReader(decoder), from, to, most)
 	if err == nil {
 		err = r.readMessages(cells)
 	}
 	return rows, damaged(err)
 }
 
-func (r *results) readTable(in *bufio.Reader, from, to int) (rows [][]logstypes.ResultField, cells []cell, err error) {
+func (r *results) readTable(in *bufio.Reader, from, to, most int) (rows [][]logstypes.ResultField, cells []cell, err error) {
 	// After an error of number or text the others do nothing.
 	number := func() int {
 		if err != nil {
@@ -256,8 +256,9 @@ func (r *results) readTable(in *bufio.Reader, from, to int) (rows [][]logstypes.
 	for n := number(); len(columns) < n && err == nil; {
 		columns, shown = append(columns, text(number())), append(shown, number() == 1)
 	}
+	size := 0
 	for i := 0; i < r.rows && err == nil; i++ {
-		wanted := from <= i && i < to
+		wanted := from <= i && i < to && size < most
 		var row []logstypes.ResultField
 		if wanted {
 			row = make([]logstypes.ResultField, 0, len(columns))
@@ -266,6 +267,7 @@ func (r *results) readTable(in *bufio.Reader, from, to int) (rows [][]logstypes.
 			if shown[c] {
 				p := place{number(), number(), number()}
 				if wanted {
+					size += p.size
 					value := new(string)
 					row, cells = append(row, logstypes.ResultField{Field: columns[c], Value: value}), append(cells, cell{p, value})
 				}
@@ -274,6 +276,7 @@ func (r *results) readTable(in *bufio.Reader, from, to int) (rows [][]logstypes.
 			switch n := number(); {
 			case n == 0 || err != nil:
 			case wanted:
+				size += n - 1
 				row = append(row, logstypes.ResultField{Field: columns[c], Value: text(n - 1)})
 			default:
 				_, err = in.Discard(n - 1)

@@ -33,6 +33,8 @@ type Options struct {
 	Concurrent int64
 	// Memory is what one query may hold, in bytes; 0 is DefaultMemory.
 	Memory int64
+	// Page is how much text one answer of Results has, in bytes; the row that goes beyond is its last. 0 is DefaultPage.
+	Page int
 	// Timeout is how long a query may run; 0 is 60 minutes, as on AWS.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 	Timeout time.Duration
@@ -45,6 +47,8 @@ const (
 	DefaultConcurrent = 2
 	// DefaultMemory keeps a daemon with DefaultConcurrent queries below 300 MiB.
 	DefaultMemory = 64 << 20
+	// DefaultPage has room for 10,000 events of 25 KB. An answer is in memory as a whole, as it is and encoded.
+	DefaultPage = 256 << 20
 	// kept is how long results are available after a query has ended.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetQueryResults.html
 	kept = 7 * 24 * time.Hour
@@ -75,6 +79,9 @@ func New(o Options) *Runner {
 	}
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
+	}
+	if o.Page == 0 {
+		o.Page = DefaultPage
 	}
 	if o.Timeout == 0 {
 		o.Timeout = time.Hour
@@ -271,7 +278,7 @@ func (r *Runner) file(id string) string { return filepath.Join(r.o.Dir, id) }
 // statistics are those so far and the rows, if any, are the first of those so far; then what it ended with.
 // page is told how many rows there are and says which are wanted, from <= i < to; without it none are. Rows
 // are as GetQueryResults shows them: the columns in order, without those that a row lacks, and @ptr last where
-// rows are events.
+// rows are events. Of those that are wanted it gives the first ones when they all are more than Options.Page.
 //
 // A Complete query whose file of results is gone (a restored backup has none), damaged, or of an earlier
 // version, is run again.
@@ -333,5 +340,5 @@ func (r *Runner) read(id string, page func(rows int) (from, to int, err error)) 
 	if err != nil {
 		return nil, err
 	}
-	return file.read(from, to)
+	return file.read(from, to, r.o.Page)
 }
