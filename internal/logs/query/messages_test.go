@@ -77,7 +77,7 @@ func TestTenThousandLongMessages(t *testing.T) {
 			}
 		}
 	}
-	l.serve(func(o *Options) { o.Memory = 16 << 20 })
+	l.serve(func(o *Options) { o.Memory, o.Page = 16<<20, 1<<30 })
 	ascending, descending := make([]int, most), make([]int, most)
 	for i := range most {
 		ascending[i], descending[i] = i, total-1-i
@@ -225,7 +225,7 @@ func TestDamagedResultsAreMadeAgain(t *testing.T) {
 				return nil, err
 			}
 			defer r.close()
-			return r.read(0, r.rows, DefaultPage)
+			return r.read(0, r.rows, 1<<30)
 		}()
 		// A byte that means nothing may change: that of a frame's header which only a decoder with less memory would mind.
 		if err == nil && cmp.Equal(lines(want), lines(rows)) {
