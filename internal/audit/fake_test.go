@@ -149,16 +149,27 @@ func (f *fakeLogs) StartQuery(_ context.Context, in *cloudwatchlogs.StartQueryIn
 	return &cloudwatchlogs.StartQueryOutput{QueryId: &id}, nil
 }
 
-// GetQueryResults answers Running the first time, as a query of any length does.
+// GetQueryResults answers Running the first time, as a query of any length does, then up to 500 rows at a time, as if they were long.
 func (f *fakeLogs) GetQueryResults(_ context.Context, in *cloudwatchlogs.GetQueryResultsInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.GetQueryResultsOutput, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.looks++; f.looks%2 == 1 {
+	if in.NextToken == nil {
+		f.looks++
+	}
+	if in.NextToken == nil && f.looks%2 == 1 {
 		return &cloudwatchlogs.GetQueryResultsOutput{Status: logstypes.QueryStatusRunning}, nil
 	}
 	r := f.results[*in.QueryId]
 	out := &cloudwatchlogs.GetQueryResultsOutput{Status: logstypes.QueryStatusComplete}
-	for _, row := range r.Rows {
+	from, err := strconv.Atoi(aws.ToString(in.NextToken))
+	if in.NextToken != nil && err != nil {
+		return nil, err
+	}
+	to := min(from+500, len(r.Rows))
+	if to < len(r.Rows) {
+		out.NextToken = aws.String(strconv.Itoa(to))
+	}
+	for _, row := range r.Rows[from:to] {
 		var fields []logstypes.ResultField
 		for i, c := range r.Columns {
 			if !row[i].IsNull() {

@@ -208,14 +208,20 @@ func (r *reader) rows(ctx context.Context, text string, start, end int64) ([][]l
 	}
 	tick := time.NewTicker(r.poll)
 	defer tick.Stop()
+	in := &cloudwatchlogs.GetQueryResultsInput{QueryId: q.QueryId}
+	var rows [][]logstypes.ResultField
 	for {
-		out, err := r.logs.GetQueryResults(ctx, &cloudwatchlogs.GetQueryResultsInput{QueryId: q.QueryId})
+		out, err := r.logs.GetQueryResults(ctx, in)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("results of the query of %s: %w", r.group, err), r.stop(ctx, q.QueryId))
 		}
 		switch out.Status {
-		case logstypes.QueryStatusComplete:
-			return out.Results, nil
+		case logstypes.QueryStatusComplete: // rows that are long come in several answers
+			rows, in.NextToken = append(rows, out.Results...), out.NextToken
+			if in.NextToken == nil {
+				return rows, nil
+			}
+			continue
 		case logstypes.QueryStatusScheduled, logstypes.QueryStatusRunning:
 		default:
 			return nil, fmt.Errorf("the query of %s ended as %s", r.group, out.Status)
