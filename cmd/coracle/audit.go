@@ -56,6 +56,8 @@ is the story of all of that type. The cluster must have its audit log switched o
 			switch {
 			case o.Output != "" && o.Output != "wide" && o.Output != "json":
 				return fmt.Errorf("-o %s: the formats are wide and json", o.Output)
+			case o.Since.After(now):
+				return fmt.Errorf("--since %s is in the future: it is %s now", since, now.UTC().Format(time.RFC3339))
 			case !o.Until.IsZero() && o.Until.Before(o.Since):
 				return fmt.Errorf("--until %s is before --since %s", until, since)
 			case !o.Until.IsZero() && o.Follow:
