@@ -3,6 +3,7 @@ package logs_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +168,33 @@ func TestResultsInPages(t *testing.T) {
 		}
 		if len(got) != 25 || got[0] != "0" || got[24] != "24" || pages != c.pages {
 			t.Errorf("at most %d: %d pages, %q", c.most, pages, got)
+		}
+	}
+}
+
+// An answer that is too long to be written before it is sent is complete.
+func TestLongResults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.group("g")
+	id, err := w.query("fields @message", "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.queries.run.Status = types.QueryStatusComplete
+	for i := range 300 {
+		w.queries.rows = append(w.queries.rows, []types.ResultField{{Field: new("n"), Value: new(fmt.Sprint(i, strings.Repeat(` "long" \n`, 2000)))}})
+	}
+	out, err := w.client.GetQueryResults(t.Context(), &cloudwatchlogs.GetQueryResultsInput{QueryId: &id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Status != types.QueryStatusComplete || len(out.Results) != 300 {
+		t.Fatalf("%s, %d rows", out.Status, len(out.Results))
+	}
+	for i, row := range out.Results {
+		if *row[0].Value != *w.queries.rows[i][0].Value {
+			t.Fatalf("row %d is %.40q", i, *row[0].Value)
 		}
 	}
 }

@@ -197,7 +197,7 @@ func (f *failure) appendJSON(b []byte) []byte {
 	if f.modelled == nil {
 		return b
 	}
-	members, some := appendJSONMembers(nil, f.plan, f.value, false)
+	members, some := appendJSONMembers(nil, f.plan, f.value, false, nil)
 	if some && b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}

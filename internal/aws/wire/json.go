@@ -204,17 +204,10 @@ func appendJSON(b []byte, pl *plan, format timeFormat, v reflect.Value) []byte {
 	switch pl.kind {
 	case kindStruct:
 		b = append(b, '{')
-		b, _ = appendJSONMembers(b, pl, v, false)
+		b, _ = appendJSONMembers(b, pl, v, false, nil)
 		return append(b, '}')
 	case kindList:
-		b = append(b, '[')
-		for i := range v.Len() {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendJSON(b, pl.elem, pl.elem.format, v.Index(i))
-		}
-		return append(b, ']')
+		return appendJSONList(b, pl, v, nil)
 	case kindMap:
 		b = append(b, '{')
 		for i, key := range sortedKeys(v) {
@@ -259,14 +252,34 @@ func appendJSON(b []byte, pl *plan, format timeFormat, v reflect.Value) []byte {
 	return appendText(b, pl, format, v)
 }
 
+// large is how many bytes of a response are sent before the rest is written.
+const large = 1 << 20
+
+// appendJSONList writes a list. What has become large goes to spill, if there is one, which gives back an empty buffer.
+func appendJSONList(b []byte, pl *plan, v reflect.Value, spill func([]byte) []byte) []byte {
+	b = append(b, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendJSON(b, pl.elem, pl.elem.format, v.Index(i))
+		if spill != nil && len(b) >= large {
+			b = spill(b)
+		}
+	}
+	return append(b, ']')
+}
+
 // appendJSONMembers writes the members of a structure that belong in the body, and reports whether there were any. With lists, nil lists are written as empty ones.
-func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool) (_ []byte, some bool) {
+// Long lists among them go to spill, as in appendJSONList.
+func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool, spill func([]byte) []byte) (_ []byte, some bool) {
 	for _, f := range pl.fields {
 		if f.bind != inBody || f.plan.kind == kindEventStream {
 			continue
 		}
 		value := v.Field(f.index)
-		if _, ok := indirect(value); !ok {
+		held, ok := indirect(value)
+		if !ok {
 			if !lists || f.plan.kind != kindList {
 				continue
 			}
@@ -284,6 +297,10 @@ func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool) (_ []byt
 		some = true
 		b = appendJSONString(b, f.json)
 		b = append(b, ':')
+		if f.plan.kind == kindList {
+			b = appendJSONList(b, f.plan, held, spill)
+			continue
+		}
 		b = appendJSON(b, f.plan, f.format, value)
 	}
 	return b, some

@@ -199,6 +199,16 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	buffer := buffers.Get().(*buffer)
 	defer buffer.free()
 
+	var spilled bool
+	var gone error // the client
+	r.spill = func(b []byte) []byte {
+		spilled = true
+		if gone == nil {
+			_, gone = w.Write(b)
+		}
+		return b[:0]
+	}
+
 	c := &call{time: m.options.Now()}
 	var service *Service
 	status, err := http.StatusOK, m.read(buffer, r)
@@ -219,19 +229,27 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		} else if f.cause != nil {
 			m.options.Logger.ErrorContext(hr.Context(), "request failed", "request", r.id, "service", service.Name, "operation", c.operation, "error", f.cause)
 		}
+		if spilled {
+			panic(http.ErrAbortHandler) // half a response must not look like a whole one
+		}
 		status = f.status
 		buffer.out = service.protocol().encodeError(buffer.out[:0], service, r, f, header)
 	}
 	if log := m.options.Logger; log.Enabled(hr.Context(), slog.LevelDebug) {
 		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN, "status", status, "took", m.options.Now().Sub(c.time))
 	}
-	header.Set("Content-Length", strconv.Itoa(len(buffer.out)))
-	w.WriteHeader(status)
+	if !spilled {
+		header.Set("Content-Length", strconv.Itoa(len(buffer.out)))
+		w.WriteHeader(status)
+	}
 	if hr.Method == http.MethodHead {
 		return
 	}
-	if _, err := w.Write(buffer.out); err != nil {
-		m.options.Logger.DebugContext(hr.Context(), "the client went away before it had its answer", "request", r.id, "error", err)
+	if gone == nil {
+		_, gone = w.Write(buffer.out)
+	}
+	if gone != nil {
+		m.options.Logger.DebugContext(hr.Context(), "the client went away before it had its answer", "request", r.id, "error", gone)
 	}
 }
 

@@ -164,7 +164,7 @@ func (o Operation) NewRequest(base string, input any) (*http.Request, error) {
 		uri, body = restJSON{}.encodeRequest(op, in)
 	case AWSJSON10, AWSJSON11:
 		body = append(body, '{')
-		body, _ = appendJSONMembers(body, op.input, in, false)
+		body, _ = appendJSONMembers(body, op.input, in, false, nil)
 		body = append(body, '}')
 	default:
 		values := url.Values{"Action": {o.Name}, "Version": {o.Service.APIVersion}}

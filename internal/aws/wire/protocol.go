@@ -39,6 +39,10 @@ type request struct {
 	id     string
 	labels []string // of the path, in the order of the operation's URI
 
+	// spill sends what an encoder has written so far of a response that is large, with status 200, and gives the buffer back empty. Its memory is
+	// then not that of the whole response. Nil: none of it can be sent before the end.
+	spill func(b []byte) []byte
+
 	form    url.Values // parameters of a query request, see parameters
 	formErr error
 	formed  bool

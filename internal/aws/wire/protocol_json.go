@@ -41,7 +41,7 @@ func serialization(err error) error {
 func (awsJSON) encode(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int) {
 	header.Set("Content-Type", contentTypeOf(op.service))
 	b = append(b, '{')
-	b, _ = appendJSONMembers(b, op.output, out, op.lists)
+	b, _ = appendJSONMembers(b, op.output, out, op.lists, r.spill)
 	return append(b, '}'), http.StatusOK
 }
 

@@ -232,7 +232,7 @@ func (restJSON) encode(b []byte, op *operation, r *request, out reflect.Value, h
 		}
 	}
 	b = append(b, '{')
-	b, _ = appendJSONMembers(b, op.output, out, op.lists)
+	b, _ = appendJSONMembers(b, op.output, out, op.lists, nil)
 	return append(b, '}'), status
 }
 
@@ -277,7 +277,7 @@ func (restJSON) encodeRequest(op *operation, in reflect.Value) (uri string, body
 	}
 	if op.bodyMembers {
 		body = append(body, '{')
-		body, _ = appendJSONMembers(body, op.input, in, false)
+		body, _ = appendJSONMembers(body, op.input, in, false, nil)
 		body = append(body, '}')
 	}
 	if len(query) > 0 {

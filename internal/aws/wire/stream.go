@@ -135,7 +135,7 @@ func (m *Mux) send(s *stream, w http.ResponseWriter, r *request, c *call) {
 	w.WriteHeader(http.StatusOK)
 
 	content := contentTypeOf(s.op.service)
-	payload, _ := appendJSONMembers([]byte{'{'}, s.op.output, s.out.Elem(), false)
+	payload, _ := appendJSONMembers([]byte{'{'}, s.op.output, s.out.Elem(), false, nil)
 	gone := to.endless()
 	if gone == nil {
 		gone = to.write(append(payload, '}'), content, eventstream.MessageTypeHeader, eventstream.EventMessageType, eventstream.EventTypeHeader, "initial-response")
@@ -196,7 +196,7 @@ func (p *eventPlan) appendEvent(b []byte, e reflect.Value) (name string, _ []byt
 	if v == nil {
 		return "", b, fmt.Errorf("%v is not an event of %s", held.Type(), p.schema.TargetID().Name)
 	}
-	b, _ = appendJSONMembers(append(b, '{'), v.plan, held.FieldByName("Value"), false)
+	b, _ = appendJSONMembers(append(b, '{'), v.plan, held.FieldByName("Value"), false, nil)
 	return v.name, append(b, '}'), nil
 }
 

@@ -11,7 +11,10 @@
 // rows from the cheap to the expensive (block.go): whole blocks by their time, their words and the values
 // that they hold at all; rows by their time, stream and the columns kept apart; then rows whose messages lack
 // a word; and what is left goes through the plan, which reads the JSON of a message only for fields that no
-// column has (event.go).
+// column has (event.go). What the plan keeps of an event that the result shows is, in the place of its
+// message, a reference: the messages of the result's rows are read once it is known which they are, block by
+// block, into the file of the results (messages.go, results.go), which needs neither the events nor their log
+// group any more.
 //
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/AnalyzingLogData.html
 package query

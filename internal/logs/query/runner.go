@@ -47,8 +47,9 @@ const (
 	DefaultConcurrent = 2
 	// DefaultMemory keeps a daemon with DefaultConcurrent queries below 300 MiB.
 	DefaultMemory = 64 << 20
-	// DefaultPage has room for 10,000 events of 6 KB. An answer is in memory as a whole, as it is and encoded: six times its size at worst.
-	DefaultPage = 64 << 20
+	// DefaultPage has room for 10,000 events of 25 KB: clients made before results had pages get all of them. The rows of an answer are in memory
+	// as a whole, once; encoded they are sent as they are written.
+	DefaultPage = 256 << 20
 	// kept is how long results are available after a query has ended.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetQueryResults.html
 	kept = 7 * 24 * time.Hour
