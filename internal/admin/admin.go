@@ -35,6 +35,7 @@ type Status struct {
 	DaemonMemory int64     `json:"daemonMemoryBytes"`
 	Etcd         Etcd      `json:"etcd"`
 	Disk         Disk      `json:"disk"`
+	Logs         Logs      `json:"logs"`
 	Clusters     []Cluster `json:"clusters"`
 }
 
@@ -56,6 +57,14 @@ type Disk struct {
 	Used  int64 `json:"usedBytes"` // by the data directory
 	Free  int64 `json:"freeBytes"`
 	Total int64 `json:"totalBytes"`
+}
+
+// Logs are the log events of CloudWatch Logs.
+type Logs struct {
+	Groups int   `json:"groups"` // that hold any
+	Events int64 `json:"events"`
+	Stored int64 `json:"storedBytes"` // of messages, as AWS counts them
+	Disk   int64 `json:"diskBytes"`   // that they take
 }
 
 // Cluster is an EKS cluster.

@@ -127,6 +127,7 @@ func TestPrint(t *testing.T) {
 		Etcd: Etcd{Embedded: true, Separated: true, Endpoints: []string{"https://127.0.0.1:20002"}, InUse: 2 << 20, File: 4 << 20,
 			Process: &Component{Name: "etcd", PID: 8, Started: now.Add(-49 * time.Hour), Memory: 40 << 20}},
 		Disk: Disk{Used: 1 << 30, Free: 10 << 30, Total: 20 << 30},
+		Logs: Logs{Groups: 2, Events: 12345, Stored: 20 << 20, Disk: 2 << 20},
 		Clusters: []Cluster{{
 			Account: "111122223333", Region: "eu-west-1", Name: "blue", ID: "ABC", Status: "ACTIVE", Version: "1.35",
 			Endpoint: "https://127.0.0.1:20003", Memory: 280 << 20,
@@ -143,6 +144,7 @@ webhooks  https://127.0.0.1:20001  for API servers
 etcd      https://127.0.0.1:20002  2.0 MiB of data in a file of 4.0 MiB, pid 8, up 2d1h, 40 MiB
 memory    600 MiB                  of which the daemon 50 MiB
 disk      1.0 GiB                  in /data; 10 GiB of 20 GiB free
+logs      2.0 MiB                  12,345 events of 20 MiB in 2 log groups
 machines  namespace                recorded; nodes are not there yet
 
 cluster  blue  ACTIVE  1.35  280 MiB  https://127.0.0.1:20003

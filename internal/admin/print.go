@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 )
 
 // Print writes the status for a person.
@@ -32,6 +33,7 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	row("etcd\t%s\t%s", strings.Join(s.Etcd.Endpoints, ","), etcd)
 	row("memory\t%s\tof which the daemon %s", size(s.Memory), size(s.DaemonMemory))
 	row("disk\t%s\tin %s; %s of %s free", size(s.Disk.Used), s.DataDir, size(s.Disk.Free), size(s.Disk.Total))
+	row("logs\t%s\t%s events of %s in %s", size(s.Logs.Disk), humanize.Comma(s.Logs.Events), size(s.Logs.Stored), english.Plural(s.Logs.Groups, "log group", ""))
 	row("machines\t%s\trecorded; nodes are not there yet", s.Machines)
 	if err := t.Flush(); err != nil {
 		return err

@@ -45,6 +45,7 @@ func (d *daemon) Status(ctx context.Context) (admin.Status, error) {
 	if s.Disk, err = disk(string(d.dir)); err != nil {
 		return s, err
 	}
+	s.Logs = d.logs.status()
 	rows, err := record.Clusters(d.store).List(ctx, "")
 	if err != nil {
 		return s, err
