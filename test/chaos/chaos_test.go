@@ -242,14 +242,20 @@ func (p *phoenix) nothingLeft() {
 		p.t.Errorf("left behind: %v %v", left, err)
 	}
 	client := ec2.NewFromConfig(p.Config())
-	interfaces, err := client.DescribeNetworkInterfaces(p.t.Context(), &ec2.DescribeNetworkInterfacesInput{})
-	if err != nil || len(interfaces.NetworkInterfaces) > 0 {
-		p.t.Errorf("left behind: %s %v", harness.Text(interfaces), err)
+	never := func(error) bool { return false }
+	var interfaces *ec2.DescribeNetworkInterfacesOutput // of a daemon that may be about to die of the deletion
+	p.do("list interfaces", func(ctx context.Context) (err error) {
+		interfaces, err = client.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{})
+		return err
+	}, never)
+	if len(interfaces.NetworkInterfaces) > 0 {
+		p.t.Errorf("left behind: %s", harness.Text(interfaces))
 	}
-	groups, err := client.DescribeSecurityGroups(p.t.Context(), &ec2.DescribeSecurityGroupsInput{})
-	if err != nil {
-		p.t.Error(err)
-	}
+	var groups *ec2.DescribeSecurityGroupsOutput
+	p.do("list security groups", func(ctx context.Context) (err error) {
+		groups, err = client.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{})
+		return err
+	}, never)
 	for _, g := range groups.SecurityGroups {
 		if strings.HasPrefix(*g.GroupName, "eks-cluster-sg-") {
 			p.t.Errorf("left behind: %s", *g.GroupName)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -181,7 +182,7 @@ func (c *Controller) port(ctx context.Context, p plane) (int, error) {
 			taken = append(taken, n)
 		}
 	}
-	if own != 0 && (len(c.running(p)) > 0 || free(own)) {
+	if own != 0 && (len(c.running(p)) > 0 || becomesFree(ctx, own)) {
 		return own, nil
 	}
 	chosen, err := port.Free(taken...)
@@ -208,6 +209,23 @@ func portOf(endpoint string) (int, error) {
 		return 0, fmt.Errorf("recorded endpoint: %w", err)
 	}
 	return strconv.Atoi(u.Port())
+}
+
+// becomesFree reports whether nobody holds the port, or only for a moment more: a killed API server has lost
+// its memory, by which it is known, some time before its sockets.
+func becomesFree(ctx context.Context, n int) bool {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !free(n) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-look.C:
+		}
+	}
+	return true
 }
 
 func free(n int) bool {
