@@ -41,14 +41,14 @@ type fixture struct {
 	events *memory
 	dir    string // of the logs
 	root   string
-	log    *strings.Builder
+	log    *journal
 	stop   func()
 }
 
 func newFixture(t *testing.T, types ...ekstypes.LogType) *fixture {
 	t.Helper()
 	t.Parallel()
-	f := &fixture{T: t, store: storetest.New(t), events: &memory{marks: map[string][]byte{}}, root: t.TempDir(), log: &strings.Builder{}}
+	f := &fixture{T: t, store: storetest.New(t), events: &memory{marks: map[string][]byte{}}, root: t.TempDir(), log: &journal{}}
 	f.dir = filepath.Join(f.root, id, "log")
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -198,6 +198,24 @@ func (f *fixture) files() (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// journal is what a shipper logs, for readers beside it.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
 }
 
 // memory is a store of log events that forgets.
