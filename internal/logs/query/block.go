@@ -59,6 +59,9 @@ func newScan(e *execution, plan *insights.Plan) *scan {
 // expression may take a millisecond for each row.
 const pause = 16
 
+// long is from how many bytes on one message is reason enough to pause.
+const long = 64 << 10
+
 // scan looks at one block.
 func (s *scan) scan(ctx context.Context, number int, src *source, b *events.Block) (err error) {
 	inside := s.overlap(b)
@@ -110,7 +113,7 @@ func (s *scan) push(ctx context.Context, selected bitmap) error {
 	defer s.mu.Unlock()
 	before, n := s.worker.Matched(), 0
 	for i := range selected.all {
-		if n++; n%pause == 0 {
+		if n++; n%pause == 0 || s.rows.Size[i] >= long {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
