@@ -46,7 +46,7 @@ const (
 	// DefaultConcurrent lets a short query pass a long one.
 	DefaultConcurrent = 2
 	// DefaultMemory keeps a daemon with DefaultConcurrent queries below 300 MiB.
-	DefaultMemory = 64 << 20
+	DefaultMemory = 80 << 20
 	// DefaultPage has room for 10,000 events of 25 KB: clients made before results had pages get all of them. The rows of an answer are in memory
 	// as a whole, once; encoded they are sent as they are written.
 	DefaultPage = 256 << 20
