@@ -41,7 +41,7 @@ func (c *clusters) close() error { return c.logging.Close() }
 
 func (d *daemon) openClusters() (*clusters, error) {
 	dir := d.dir.Join("clusters")
-	logs, err := logging.New(logging.Options{
+	logs := logging.New(logging.Options{
 		Store:  d.store,
 		Events: d.logs.events,
 		Dir:    dir,
@@ -50,9 +50,6 @@ func (d *daemon) openClusters() (*clusters, error) {
 		},
 		Log: d.log,
 	})
-	if err != nil {
-		return nil, err
-	}
 	planes := controlplane.New(controlplane.Options{
 		Store:         d.store,
 		Etcd:          d.etcd,

@@ -62,13 +62,10 @@ func BenchmarkShip(b *testing.B) {
 			if err := to.SetMarks(map[string][]byte{marks + id: nil}); err != nil {
 				b.Fatal(err)
 			}
-			controller, err := New(Options{
+			controller := New(Options{
 				Store: s, Events: to, Dir: root, Log: slog.New(slog.DiscardHandler),
 				Logs: func(account, region string) Logs { return logs{s, account, region} },
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
 			if err := controller.Drain(b.Context(), c); err != nil {
 				b.Fatal(err)
 			}

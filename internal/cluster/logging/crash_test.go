@@ -48,14 +48,11 @@ func mortal(ctx context.Context, etcd, prefix, dir string) error {
 	if err != nil {
 		return err
 	}
-	c, err := New(Options{
+	c := New(Options{
 		Store: s, Events: e, Dir: dir, Gather: 2 * time.Millisecond,
 		Logs: func(account, region string) Logs { return logs{s, account, region} },
 		Log:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	if err != nil {
-		return err
-	}
 	fmt.Println("ships")
 	return reconcile.Run(ctx, c.log, c.Controller())
 }
@@ -116,10 +113,7 @@ func TestEachLineIsShippedOnceHoweverOftenTheDaemonIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	c, err := New(Options{Store: f.store, Events: e, Dir: f.root, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Logs: func(account, region string) Logs { return logs{f.store, account, region} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Options{Store: f.store, Events: e, Dir: f.root, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Logs: func(account, region string) Logs { return logs{f.store, account, region} }})
 	defer c.Close()
 	row, err := record.Clusters(f.store).Get(t.Context(), record.ClusterKey(account, region, cluster))
 	if err == nil {

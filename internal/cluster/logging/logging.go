@@ -98,7 +98,7 @@ var (
 )
 
 // New makes a controller; nothing happens before it is run.
-func New(o Options) (*Controller, error) {
+func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -108,10 +108,6 @@ func New(o Options) (*Controller, error) {
 	if o.Gather == 0 {
 		o.Gather = 150 * time.Millisecond
 	}
-	w, err := newWatch()
-	if err != nil {
-		return nil, err
-	}
 	return &Controller{
 		o:        o,
 		log:      o.Log,
@@ -120,13 +116,13 @@ func New(o Options) (*Controller, error) {
 		updates:  record.Updates(o.Store),
 		groups:   record.LogGroups(o.Store),
 		streams:  record.LogStreams(o.Store),
-		watch:    w,
+		watch:    newWatch(o.Log),
 		planes:   map[string]*plane{},
 		buffers: sync.Pool{New: func() any {
 			b := make([]byte, MaxMessage)
 			return &b
 		}},
-	}, nil
+	}
 }
 
 // Close ends the watching of files.

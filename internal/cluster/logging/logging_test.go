@@ -83,14 +83,11 @@ func (f *fixture) run() {
 
 func (f *fixture) controller() *Controller {
 	f.Helper()
-	c, err := New(Options{
+	c := New(Options{
 		Store: f.store, Events: f.events, Dir: f.root, Gather: 5 * time.Millisecond,
 		Logs: func(account, region string) Logs { return logs{f.store, account, region} },
 		Log:  slog.New(slog.NewTextHandler(io.MultiWriter(f.log, f.Output()), nil)),
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
 	return c
 }
 
@@ -628,4 +625,22 @@ func TestTheDiskIsGivenBack(t *testing.T) {
 		// Each of the long lines is 25 bytes longer than an event may be.
 		return len(got) == 52 && got[50] == "end" && got[51] == "more"
 	})
+}
+
+// With many clusters the kernel has no notifications left for a daemon that starts.
+func TestLogsAreShippedWithoutNotifications(t *testing.T) {
+	t.Parallel()
+	w := &watch{dirs: map[string]watched{}}
+	dir := t.TempDir()
+	if err := w.set("blue", dir, []ekstypes.LogType{ekstypes.LogTypeAudit}); err != nil {
+		t.Fatal(err)
+	}
+	dirty := map[string]bool{}
+	if w.noteAll(dirty); !dirty["blue"] {
+		t.Error("the cluster is not looked at")
+	}
+	w.forget(dir)
+	if err := w.close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/fsnotify/fsnotify"
@@ -15,6 +17,8 @@ import (
 
 // watch tells which clusters' logs were written to.
 type watch struct {
+	// notify is nil where the kernel gives none any more: each component of a cluster has some, and a user 128
+	// by default. Then all logs are looked at each poll.
 	notify *fsnotify.Watcher
 
 	mu   sync.Mutex
@@ -30,15 +34,24 @@ type watched struct {
 // pending is how many notifications are fetched from the kernel in advance. It merges equal ones that it still has.
 const pending = 4096
 
-func newWatch() (*watch, error) {
+// poll is how often logs are looked at without notifications.
+const poll = time.Second
+
+func newWatch(log *slog.Logger) *watch {
 	notify, err := fsnotify.NewBufferedWatcher(pending)
 	if err != nil {
-		return nil, fmt.Errorf("watch the logs of control planes (see sysctl fs.inotify.max_user_instances): %w", err)
+		log.Warn("the logs of control planes can't be watched and are looked at each second; raise sysctl fs.inotify.max_user_instances and restart the daemon", "error", err)
+		notify = nil
 	}
-	return &watch{notify: notify, dirs: map[string]watched{}}, nil
+	return &watch{notify: notify, dirs: map[string]watched{}}
 }
 
-func (w *watch) close() error { return w.notify.Close() }
+func (w *watch) close() error {
+	if w.notify == nil {
+		return nil
+	}
+	return w.notify.Close()
+}
 
 // set watches a directory, which it makes if there is none, for changes of the logs of some types.
 func (w *watch) set(cluster, dir string, kinds []ekstypes.LogType) error {
@@ -52,7 +65,9 @@ func (w *watch) set(cluster, dir string, kinds []ekstypes.LogType) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		if err := w.notify.Add(dir); err != nil {
+		if w.notify == nil {
+			// poll finds it
+		} else if err := w.notify.Add(dir); err != nil {
 			return fmt.Errorf("watch %s (see sysctl fs.inotify.max_user_watches): %w", dir, err)
 		}
 	}
@@ -66,6 +81,9 @@ func (w *watch) forget(dir string) {
 	defer w.mu.Unlock()
 	if _, known := w.dirs[dir]; known {
 		delete(w.dirs, dir)
+		if w.notify == nil {
+			return
+		}
 		w.notify.Remove(dir) //nolint:errcheck // it is not watched any more when the directory is gone
 	}
 }
@@ -77,15 +95,27 @@ func (c *Controller) written(ctx context.Context, changed func(key string)) {
 		c.log.Error("could not forget how far the logs of clusters that are gone were shipped", "error", err)
 	}
 	dirty := map[string]bool{}
+	var changes chan fsnotify.Event
+	var troubles chan error
+	var look <-chan time.Time
+	if n := c.watch.notify; n != nil {
+		changes, troubles = n.Events, n.Errors
+	} else {
+		ticker := c.clock.NewTicker(poll)
+		defer ticker.Stop()
+		look = ticker.C()
+	}
 	for {
 		select {
-		case e, open := <-c.watch.notify.Events:
+		case <-look:
+			c.watch.noteAll(dirty)
+		case e, open := <-changes:
 			if !open {
 				<-ctx.Done()
 				return
 			}
 			c.watch.note(e, dirty)
-		case err, open := <-c.watch.notify.Errors:
+		case err, open := <-troubles:
 			if !open {
 				<-ctx.Done()
 				return
@@ -104,8 +134,8 @@ func (c *Controller) written(ctx context.Context, changed func(key string)) {
 			timer.Stop()
 			return
 		}
-		for range len(c.watch.notify.Events) {
-			c.watch.note(<-c.watch.notify.Events, dirty)
+		for range len(changes) {
+			c.watch.note(<-changes, dirty)
 		}
 		for key := range dirty {
 			changed(key)
