@@ -19,7 +19,7 @@ func TestCLI(t *testing.T) {
 	}
 	binary, err := exec.LookPath("aws")
 	if err != nil {
-		t.Skip("the aws CLI is not installed")
+		t.Fatal("the aws CLI is not installed: make setup installs it")
 	}
 	w := newWorld(t)
 	home := t.TempDir()

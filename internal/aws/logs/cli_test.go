@@ -23,7 +23,7 @@ func TestCLI(t *testing.T) {
 	}
 	binary, err := exec.LookPath("aws")
 	if err != nil {
-		t.Skip("the aws CLI is not installed")
+		t.Fatal("the aws CLI is not installed: make setup installs it")
 	}
 	second := secondVersion(t)
 	w := newWorld(t)

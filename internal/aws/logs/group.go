@@ -103,19 +103,24 @@ func (s *Service) PutLogGroupDeletionProtection(ctx context.Context, in *cloudwa
 
 // groupsOf are the log groups of a place whose names begin with prefix, by name.
 func (s *Service) groupsOf(ctx context.Context, at place, prefix string) ([]record.LogGroup, error) {
-	rows, err := s.groups.List(ctx, store.Prefix(at.account, at.region))
+	return byName(ctx, s.groups, store.Prefix(at.account, at.region), prefix, nameOfGroup)
+}
+
+// byName are the rows of a table below a key whose names begin with prefix, by name: keys are escaped, so that
+// their order is not quite that of the names.
+func byName[T any](ctx context.Context, table store.Table[T], below, prefix string, name func(T) string) ([]T, error) {
+	rows, err := table.List(ctx, below)
 	if err != nil {
 		return nil, err
 	}
-	groups := make([]record.LogGroup, 0, len(rows))
+	found := make([]T, 0, len(rows))
 	for _, row := range rows {
-		if strings.HasPrefix(row.Value.Name, prefix) {
-			groups = append(groups, row.Value)
+		if strings.HasPrefix(name(row.Value), prefix) {
+			found = append(found, row.Value)
 		}
 	}
-	// A key is escaped, so that its order is not quite that of the names.
-	slices.SortFunc(groups, func(a, b record.LogGroup) int { return strings.Compare(a.Name, b.Name) })
-	return groups, nil
+	slices.SortFunc(found, func(a, b T) int { return strings.Compare(name(a), name(b)) })
+	return found, nil
 }
 
 func nameOfGroup(g record.LogGroup) string { return g.Name }

@@ -67,18 +67,7 @@ func (s *Service) DeleteLogStream(ctx context.Context, in *cloudwatchlogs.Delete
 
 // streamsOf are the streams of a group whose names begin with prefix, by name.
 func (s *Service) streamsOf(ctx context.Context, g record.LogGroup, prefix string) ([]record.LogStream, error) {
-	rows, err := s.streams.List(ctx, record.LogStreamKey(g.ID, ""))
-	if err != nil {
-		return nil, err
-	}
-	streams := make([]record.LogStream, 0, len(rows))
-	for _, row := range rows {
-		if strings.HasPrefix(row.Value.Name, prefix) {
-			streams = append(streams, row.Value)
-		}
-	}
-	slices.SortFunc(streams, func(a, b record.LogStream) int { return strings.Compare(a.Name, b.Name) })
-	return streams, nil
+	return byName(ctx, s.streams, record.LogStreamKey(g.ID, ""), prefix, func(l record.LogStream) string { return l.Name })
 }
 
 // DescribeLogStreams describes the streams of a log group, by name or by the time of their last event.
