@@ -1,0 +1,4 @@
+package main
+
+// applets are the programs by name.
+var applets = map[string]applet{}

@@ -1,0 +1,32 @@
+// Command coracle-node is everything of Coracle that runs as a machine or inside one: one program with many names, as
+// /sbin/init, systemctl or nodeadm call it. The first argument, or the name that it is called by, says what it is.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// applet is one of the programs; it gets the arguments after its name and returns the exit status.
+type applet func(args []string) int
+
+func main() {
+	name, args := filepath.Base(os.Args[0]), os.Args[1:]
+	run, ok := applets[name]
+	if !ok && len(args) > 0 {
+		name, args = args[0], args[1:]
+		run, ok = applets[name]
+	}
+	if !ok {
+		names := make([]string, 0, len(applets))
+		for n := range applets {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		fmt.Fprintf(os.Stderr, "usage: coracle-node PROGRAM [ARGUMENT...]\nprograms: %v\n", names)
+		os.Exit(2)
+	}
+	os.Exit(run(args))
+}
