@@ -1,0 +1,74 @@
+// Package endpoint is the doorway of VPCs: the endpoints of clusters, the way of their API servers into the VPC, and DNS.
+//
+// The work is done by a process of its own, "coracle endpoint" ([Serve]), which outlives the daemon, so that neither kubectl
+// nor a pod notices when the daemon restarts. It does what one file says, its [Config]:
+//
+//   - [Forward]: TCP connections to an address in a network namespace lead to an API server, which listens on
+//     127.0.0.1 of the host. The public endpoint of a cluster is one in the namespace "internet", for those that its
+//     publicAccessCidrs allow; the private one is on the cluster's network interfaces, behind their security groups.
+//   - [Egress]: a kube-apiserver that wants to reach a kubelet, a webhook or an aggregated API asks for the connection
+//     here (HTTP CONNECT on a unix socket, https://kubernetes.io/docs/tasks/extend-kubernetes/setup-konnectivity/), and it
+//     starts at the cluster's network interfaces.
+//   - [Resolver]: the DNS server of a VPC, on the second address of its range and 169.254.169.253.
+//
+// The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Subnets, Addresses, VPCEndpoints
+// and Instances, writes the file, has the process read it, and enters the names of clusters into the host's /etc/hosts.
+// It writes no rows. Everything follows from the store: kill either of the two at any instruction, and the next look repairs it.
+package endpoint
+
+import (
+	"net/netip"
+	"path/filepath"
+)
+
+// Config is what the process does. The same rows give the same Config.
+type Config struct {
+	Forwards  []Forward
+	Egresses  []Egress
+	Resolvers []Resolver
+}
+
+// Forward leads TCP connections to a server on this host.
+type Forward struct {
+	// Namespace is the path of a network namespace in which it listens; empty for the host's.
+	Namespace string `json:",omitempty"`
+	Listen    netip.AddrPort
+	// Target is where the connections lead, in the host's namespace: "127.0.0.1:20001".
+	Target string
+	// Allow are the sources that may connect; packets of others are dropped. Nil allows everybody, an empty list nobody.
+	Allow []netip.Prefix
+}
+
+// Egress is a proxy through which an API server connects to what is in a VPC.
+type Egress struct {
+	// Socket is the path of the unix socket at which it takes HTTP CONNECT.
+	Socket string
+	// Namespace is the path of the network namespace from which it connects.
+	Namespace string
+	// DNS is where names are looked up, in that namespace.
+	DNS netip.AddrPort
+}
+
+// Resolver is the DNS server of a VPC.
+// https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
+type Resolver struct {
+	// Namespace is the path of the VPC's network namespace, Addresses where it listens there, on port 53.
+	Namespace string
+	Addresses []netip.Addr
+	Region    string
+	// CIDRs are the ranges of the VPC: each of their addresses has its private DNS name, and is found by it.
+	CIDRs []netip.Prefix
+	// API is the address of AWS's APIs.
+	API netip.Addr
+	// Public are the private addresses in this VPC by their public ones, for the public DNS names (enableDnsHostnames).
+	Public map[netip.Addr]netip.Addr `json:",omitempty"`
+	// Records are addresses by name, in lower case and without the dot at the end: cluster endpoints, interface
+	// endpoints, resource names of instances, and private hosted zones once there are any.
+	Records map[string][]netip.Addr `json:",omitempty"`
+	// Zones are the domains for which Records are all there is.
+	Zones []string `json:",omitempty"`
+}
+
+// The files in the process's directory.
+func configFile(dir string) string    { return filepath.Join(dir, "config.json") }
+func controlSocket(dir string) string { return filepath.Join(dir, "control.sock") }

@@ -1,0 +1,118 @@
+package names
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// lockFile is taken by whoever changes the names of this host.
+const lockFile = "/run/coracle/hosts.lock"
+
+// domain is what the name of every endpoint ends with.
+const domain = ".eks.amazonaws.com"
+
+func opening(owner string) string {
+	return "# coracle " + owner + ": endpoints of clusters; \"coracle reset\" removes them"
+}
+
+func closing(owner string) string { return "# end of coracle " + owner }
+
+func set(file, owner string, entries []Entry) error {
+	var block strings.Builder
+	if len(entries) > 0 {
+		block.WriteString(opening(owner) + "\n")
+		for _, e := range entries {
+			fmt.Fprintf(&block, "%s %s\n", e.Address, e.Name)
+		}
+		block.WriteString(closing(owner) + "\n")
+	}
+	_, err := change(file, owner, block.String())
+	return err
+}
+
+func remove(file, owner string) (bool, error) { return change(file, owner, "") }
+
+// change puts the block in place of the owner's, or at the end, and says whether there was one. It writes nothing when it is there.
+func change(file, owner, block string) (had bool, err error) {
+	// Most calls find everything as it should be, and need no lock to see it.
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) && block == "" {
+		return false, nil
+	}
+	if err == nil {
+		if _, own, _ := split(string(text), owner); own == block {
+			return own != "", nil
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(lockFile), 0o755); err != nil {
+		return false, err
+	}
+	lock, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return false, fmt.Errorf("lock %s: %w", lockFile, err)
+	}
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	old, err := io.ReadAll(f)
+	if err != nil {
+		return false, err
+	}
+	before, own, after := split(string(old), owner)
+	if own == "" && before != "" && !strings.HasSuffix(before, "\n") {
+		before += "\n"
+	}
+	return own != "", rewrite(f, string(old), before+block+after)
+}
+
+// split finds the owner's block, whole or torn. Without one everything is before it.
+func split(text, owner string) (before, own, after string) {
+	start := -1
+	if strings.HasPrefix(text, opening(owner)+"\n") {
+		start = 0
+	} else if i := strings.Index(text, "\n"+opening(owner)+"\n"); i >= 0 {
+		start = i + 1
+	}
+	if start < 0 {
+		return text, "", ""
+	}
+	end := start + len(opening(owner)) + 1
+	for line := range strings.Lines(text[end:]) {
+		bare := strings.TrimRight(line, "\n")
+		if bare != closing(owner) && !strings.HasSuffix(bare, domain) {
+			break // it was torn: what follows is somebody else's
+		}
+		end += len(line)
+		if bare == closing(owner) {
+			break
+		}
+	}
+	return text[:start], text[start:end], text[end:]
+}
+
+// rewrite makes the file say text instead of old. What both begin with, which is what others wrote before our block, is
+// not written again: a crash between the two instructions spoils what comes after it at most.
+func rewrite(f *os.File, old, text string) error {
+	if old == text {
+		return nil
+	}
+	same := 0
+	for same < len(old) && same < len(text) && old[same] == text[same] {
+		same++
+	}
+	if _, err := f.WriteAt([]byte(text[same:]), int64(same)); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(text)))
+}

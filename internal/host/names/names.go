@@ -1,0 +1,23 @@
+// Package names keeps the names of cluster endpoints in the host's /etc/hosts.
+//
+// Each daemon has a block of its own there, between two lines that carry its owner's mark, and touches nothing else. The
+// file is changed in place, because in a container it is a mount that cannot be replaced, and under a lock that all
+// daemons of the host share.
+package names
+
+import "net/netip"
+
+// File is where the names of hosts are.
+const File = "/etc/hosts"
+
+// Entry is one line: an address and its name.
+type Entry struct {
+	Address netip.Addr
+	Name    string
+}
+
+// Set makes the entries the owner's only ones. None removes the owner's block.
+func Set(owner string, entries []Entry) error { return set(File, owner, entries) }
+
+// Remove takes the owner's block away and says whether there was one. It needs no daemon.
+func Remove(owner string) (bool, error) { return remove(File, owner) }
