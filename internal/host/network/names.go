@@ -1,0 +1,44 @@
+package network
+
+import (
+	"net/netip"
+	"path/filepath"
+)
+
+// InternetNamespace is the name of the namespace between the host and the VPCs.
+const InternetNamespace = "internet"
+
+// MTU is that of every link inside a VPC, in bytes.
+const MTU = 9001
+
+// runDirectory is where the namespaces of an owner are, and what is known of them besides.
+func runDirectory(owner string) string { return filepath.Join("/run/coracle", owner) }
+
+// NamespacePath is the file on which a namespace of an owner is mounted.
+func NamespacePath(owner, name string) string {
+	return filepath.Join(runDirectory(owner), "netns", name)
+}
+
+// VPCNamespace is the name of a VPC's router.
+func VPCNamespace(vpcID string) string { return vpcID }
+
+// HostLink is the name of the owner's link in the host's namespace.
+func HostLink(owner string) string { return "cor-" + owner[:10] }
+
+// nth is the n-th address of a range.
+func nth(r netip.Prefix, n int) netip.Addr {
+	a := r.Masked().Addr()
+	for range n {
+		a = a.Next()
+	}
+	return a
+}
+
+// HostAddress is the host's own address in a public range: what the internet sees of it.
+func HostAddress(r netip.Prefix) netip.Addr { return nth(r, 1) }
+
+// GatewayAddress is the address of the internet's namespace towards the host.
+func GatewayAddress(r netip.Prefix) netip.Addr { return nth(r, 2) }
+
+// APIAddress is the address of the AWS APIs: local to every router, and to the internet's namespace for the host.
+func APIAddress(r netip.Prefix) netip.Addr { return nth(r, 3) }
