@@ -53,7 +53,7 @@ var Rules = []Rule{
 	{"internal/instancetype", nil, world, "public data"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
 	{"internal/host", []string{"internal/ami", "internal/cluster/bundle", "internal/crash", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
-		"internal/record", "internal/store", "kubernetes"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
+		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"cmd/node", []string{"internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
 	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
@@ -77,12 +77,14 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, nil,
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/version", "kubernetes"}, world,
+	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/host/program", "internal/version", "kubernetes"}, world,
 		"flags and wiring only"},
 
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),
 		"it lists versions; the programs themselves are modules of their own"},
-	{"test", []string{"internal", "test", "kubernetes"}, nil, "tests use what they test"},
+	{"node", nil, append([]string{"k8s.io"}, world...),
+		"it lists programs; they are a module of their own"},
+	{"test", []string{"internal", "test", "kubernetes", "node"}, nil, "tests use what they test"},
 }
 
 // Of is the rule for a package, given by its directory; false when it is in no room.

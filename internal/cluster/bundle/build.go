@@ -2,10 +2,12 @@ package bundle
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,25 +22,52 @@ const (
 	programName = "kube"    // the bundle, in the directory of its version
 	versionName = "version" // what it was built as, beside it
 	workPattern = ".build-" // where it is built, beside it
+	outName     = ".out"    // in there, what the Go command makes
 )
 
-// Module is what a bundle is built from.
+// Module is what a bundle is built from. A bundle of Kubernetes has only the first four; the others are for
+// modules with several programs.
 type Module struct {
 	Minor   string            // "1.35"
 	Version string            // what the result calls itself
-	Files   map[string][]byte // the Go module
+	Files   map[string][]byte // the Go module, by path
 	Stamps  map[string]string // values of variables, as the linker's -X sets them
+
+	// Title is how messages call it; "Kubernetes 1.35 bundle" when empty.
+	Title string
+	// Dir is its directory in a directory of bundles; "v1.35" when empty.
+	Dir string
+	// Tags are build tags.
+	Tags []string
+	// Programs are the packages to build, by the name of the file; the module's own as "kube" when empty.
+	Programs map[string]string
+	// Data are files of required modules to put beside the programs: "MODULE//path" by the name of the file.
+	Data map[string]string
 }
+
+func (m Module) title() string { return cmp.Or(m.Title, "Kubernetes "+m.Minor+" bundle") }
+
+func (m Module) dir() string { return cmp.Or(m.Dir, "v"+m.Minor) }
+
+func (m Module) programs() map[string]string {
+	if len(m.Programs) == 0 {
+		return map[string]string{programName: "."}
+	}
+	return m.Programs
+}
+
+// first is the file that shows that a bundle is there.
+func (m Module) first() string { return slices.Sorted(maps.Keys(m.programs()))[0] }
 
 // BuildError is a build that failed. Its message carries the end of what the Go command printed.
 type BuildError struct {
-	Minor  string
+	Title  string
 	Err    error
 	Output []string // the last lines
 }
 
 func (e *BuildError) Error() string {
-	message := fmt.Sprintf("build the Kubernetes %s bundle: %v", e.Minor, e.Err)
+	message := fmt.Sprintf("build the %s: %v", e.Title, e.Err)
 	if len(e.Output) > 0 {
 		message += "\n  " + strings.Join(e.Output, "\n  ")
 	}
@@ -48,11 +77,12 @@ func (e *BuildError) Error() string {
 func (e *BuildError) Unwrap() error { return e.Err }
 
 // build is the recipe. The caller holds the lock of dir.
-func build(ctx context.Context, module Module, dir string, progress func(Progress)) (string, error) {
+func build(ctx context.Context, module Module, dir, env string, progress func(Progress)) (string, error) {
 	fail := func(err error, output ...string) (string, error) {
-		return "", &BuildError{Minor: module.Minor, Err: err, Output: output}
+		return "", &BuildError{Title: module.title(), Err: err, Output: output}
 	}
-	target := filepath.Join(dir, programName)
+	target := filepath.Join(dir, module.first())
+	at := Progress{Minor: module.Minor, Title: module.Title}
 
 	// With the lock held, what earlier builds left behind belongs to nobody.
 	abandoned, err := filepath.Glob(filepath.Join(dir, workPattern+"*"))
@@ -70,6 +100,9 @@ func build(ctx context.Context, module Module, dir string, progress func(Progres
 	}
 	defer os.RemoveAll(work)
 	for name, content := range module.Files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o755); err != nil {
+			return fail(err)
+		}
 		if err := os.WriteFile(filepath.Join(work, name), content, 0o644); err != nil {
 			return fail(err)
 		}
@@ -77,19 +110,27 @@ func build(ctx context.Context, module Module, dir string, progress func(Progres
 
 	golang, err := exec.LookPath("go")
 	if err != nil {
-		return fail(fmt.Errorf("there is no go command on the PATH: install Go (https://go.dev/dl), or put a bundle that was built elsewhere at %s and name its directory of bundles in %s", target, EnvDir))
+		return fail(fmt.Errorf("there is no go command on the PATH: install Go (https://go.dev/dl), or put what was built elsewhere at %s and name its directory in %s", target, env))
 	}
 	flags := []string{
 		"-trimpath",       // the same sources give the same program, in whichever directory
 		"-buildvcs=false", // it is built from the embedded sources, whatever repository surrounds them
 		"-ldflags=" + linkerFlags(module.Stamps),
 	}
+	if len(module.Tags) > 0 {
+		flags = append(flags, "-tags="+strings.Join(module.Tags, ","))
+	}
+	packages := slices.Compact(slices.Sorted(maps.Values(module.programs())))
 
 	// What is not yet in the build cache is what will be compiled. The program itself always counts.
-	progress(Progress{Minor: module.Minor, Step: Downloading})
+	step := func(step Step, done, total int, detail string) {
+		at.Step, at.Done, at.Total, at.Detail = step, done, total, detail
+		progress(at)
+	}
+	step(Downloading, 0, 0, "")
 	var stale int
 	var downloads int
-	list := command(ctx, work, golang, slices.Concat([]string{"list", "-deps", "-f", "{{.Stale}}"}, flags, []string{"."})...)
+	list := command(ctx, work, golang, slices.Concat([]string{"list", "-deps", "-f", "{{.Stale}}"}, flags, packages)...)
 	output, err := run(list, func(line string) {
 		if line == "true" {
 			stale++
@@ -98,7 +139,7 @@ func build(ctx context.Context, module Module, dir string, progress func(Progres
 		dependency, ok := strings.CutPrefix(line, "go: downloading ")
 		if ok {
 			downloads++
-			progress(Progress{Minor: module.Minor, Step: Downloading, Done: downloads, Detail: dependency})
+			step(Downloading, downloads, 0, dependency)
 		}
 		return ok
 	})
@@ -108,15 +149,26 @@ func build(ctx context.Context, module Module, dir string, progress func(Progres
 
 	// "go build -v" names every package when it starts to compile it; the last is the program itself.
 	report := func(compiled int, name string) {
-		p := Progress{Minor: module.Minor, Step: Compiling, Done: compiled, Total: stale, Detail: name}
 		if compiled >= stale || stale == 1 {
-			p.Step = Linking
+			step(Linking, compiled, stale, name)
+		} else {
+			step(Compiling, compiled, stale, name)
 		}
-		progress(p)
 	}
 	report(0, "")
 	var compiled int
-	compile := command(ctx, work, golang, slices.Concat([]string{"build", "-v", "-o", programName}, flags, []string{"."})...)
+	// One program is written where we say, several into a directory under the names of their packages.
+	out := filepath.Join(work, outName)
+	if err := os.Mkdir(out, 0o755); err != nil {
+		return fail(err)
+	}
+	file := func(name, pkg string) string { return filepath.Join(out, filepath.Base(pkg)) }
+	into := out + string(filepath.Separator)
+	if len(module.programs()) == 1 {
+		file = func(name, _ string) string { return filepath.Join(out, name) }
+		into = file(module.first(), "")
+	}
+	compile := command(ctx, work, golang, slices.Concat([]string{"build", "-v", "-o", into}, flags, packages)...)
 	output, err = run(compile, nil, func(line string) bool {
 		if strings.ContainsAny(line, " \t:") {
 			return false // a message, not an import path
@@ -129,20 +181,54 @@ func build(ctx context.Context, module Module, dir string, progress func(Progres
 		return fail(err, output...)
 	}
 
-	// Between the two renames the bundle has no version, which Find takes for a wrong one.
+	built := make(map[string]string) // what to move, by the name that it gets
+	for name, pkg := range module.programs() {
+		built[name] = file(name, pkg)
+	}
+	for name, file := range module.Data {
+		built[name] = filepath.Join(out, name)
+		if err := copyFromModule(ctx, work, golang, file, built[name]); err != nil {
+			return fail(err)
+		}
+	}
+
+	// Between the renames the bundle has no version, which Find takes for a wrong one.
 	if err := os.WriteFile(filepath.Join(work, versionName), []byte(module.Version+"\n"), 0o644); err != nil {
 		return fail(err)
 	}
 	if err := os.Remove(filepath.Join(dir, versionName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fail(err)
 	}
-	for _, name := range []string{programName, versionName} {
-		if err := os.Rename(filepath.Join(work, name), filepath.Join(dir, name)); err != nil {
+	for name, path := range built {
+		if err := os.Rename(path, filepath.Join(dir, name)); err != nil {
 			return fail(err)
 		}
 	}
-	progress(Progress{Minor: module.Minor, Step: Ready, Done: stale, Total: stale, Detail: target})
+	if err := os.Rename(filepath.Join(work, versionName), filepath.Join(dir, versionName)); err != nil {
+		return fail(err)
+	}
+	if len(built) > 1 {
+		step(Ready, stale, stale, dir)
+	} else {
+		step(Ready, stale, stale, target)
+	}
 	return target, nil
+}
+
+// copyFromModule copies a file of a required module, "example.com/module//path/to/file".
+func copyFromModule(ctx context.Context, work, golang, file, to string) error {
+	module, path, _ := strings.Cut(file, "//")
+	var dir string
+	output, err := run(command(ctx, work, golang, "list", "-m", "-f", "{{.Dir}}", module),
+		func(line string) { dir = line }, func(string) bool { return false })
+	if err != nil {
+		return fmt.Errorf("find the module %s: %w: %s", module, err, strings.Join(output, "; "))
+	}
+	content, err := os.ReadFile(filepath.Join(dir, path))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o644)
 }
 
 func linkerFlags(stamps map[string]string) string {

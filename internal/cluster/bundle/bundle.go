@@ -35,7 +35,7 @@ import (
 const EnvDir = "CORACLE_BUNDLES"
 
 // ErrNotBuilt is returned by [Bundles.Find] when no bundle of the version exists.
-var ErrNotBuilt = errors.New("the bundle is not built")
+var ErrNotBuilt = errors.New("not built yet")
 
 // Options say where bundles are.
 type Options struct {
@@ -48,6 +48,7 @@ type Options struct {
 // Bundles finds and builds bundles. Its methods may be called concurrently.
 type Bundles struct {
 	places []place
+	env    string // names the environment variable of a directory
 	module func(minor string) (Module, error)
 
 	mu     sync.Mutex
@@ -63,10 +64,16 @@ type place struct {
 
 // New makes a finder. The last of its places is the one that Ensure builds into.
 func New(options Options) *Bundles {
-	b := &Bundles{module: KubernetesModule, builds: make(map[string]*sharedBuild)}
+	return Of(options, EnvDir, "bundles", KubernetesModule)
+}
+
+// Of makes a finder of other modules, in directories that are found in the same way: by options.Dir, by an
+// environment variable, or by their name beside the program and in the data directory.
+func Of(options Options, env, name string, module func(minor string) (Module, error)) *Bundles {
+	b := &Bundles{env: env, module: module, builds: make(map[string]*sharedBuild)}
 	dir := options.Dir
 	if dir == "" {
-		dir = os.Getenv(EnvDir)
+		dir = os.Getenv(env)
 	}
 	if dir != "" {
 		b.places = []place{{dir: dir, any: true}}
@@ -74,17 +81,31 @@ func New(options Options) *Bundles {
 	}
 	if program, err := os.Executable(); err == nil {
 		if program, err = filepath.EvalSymlinks(program); err == nil {
-			b.places = append(b.places, place{dir: filepath.Join(filepath.Dir(program), "bundles")})
+			b.places = append(b.places, place{dir: filepath.Join(filepath.Dir(program), name)})
 		}
 	}
-	b.places = append(b.places, place{dir: filepath.Join(options.DataDir, "bundles")})
+	b.places = append(b.places, place{dir: filepath.Join(options.DataDir, name)})
 	return b
 }
 
 // In makes a finder that searches and builds in one directory of bundles, and accepts only what this
 // program would build itself.
 func In(dir string) *Bundles {
-	return &Bundles{places: []place{{dir: dir}}, module: KubernetesModule, builds: make(map[string]*sharedBuild)}
+	return InOf(dir, EnvDir, KubernetesModule)
+}
+
+// InOf is In for other modules, as Of is New.
+func InOf(dir, env string, module func(minor string) (Module, error)) *Bundles {
+	return &Bundles{places: []place{{dir: dir}}, env: env, module: module, builds: make(map[string]*sharedBuild)}
+}
+
+// Places are the directories that are searched, in their order.
+func (b *Bundles) Places() []string {
+	var dirs []string
+	for _, place := range b.places {
+		dirs = append(dirs, place.dir)
+	}
+	return dirs
 }
 
 // Find returns the path of the bundle of a minor version ("1.35"), or an error that is ErrNotBuilt.
@@ -95,21 +116,21 @@ func (b *Bundles) Find(minor string) (string, error) {
 	}
 	var searched []string
 	for _, place := range b.places {
-		path := filepath.Join(place.dir, "v"+minor, programName)
+		path := filepath.Join(place.dir, module.dir(), module.first())
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			searched = append(searched, path)
 			continue
 		case err != nil:
-			return "", fmt.Errorf("look for the Kubernetes %s bundle: %w", minor, err)
+			return "", fmt.Errorf("look for the %s: %w", module.title(), err)
 		case info.IsDir() || info.Mode()&0o111 == 0:
-			return "", fmt.Errorf("the Kubernetes %s bundle %s is not an executable file: remove it or make it executable", minor, path)
+			return "", fmt.Errorf("the %s %s is not an executable file: remove it or make it executable", module.title(), path)
 		}
 		if !place.any {
 			built, err := os.ReadFile(filepath.Join(filepath.Dir(path), versionName))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", fmt.Errorf("read the version of the Kubernetes %s bundle: %w", minor, err)
+				return "", fmt.Errorf("read the version of the %s: %w", module.title(), err)
 			}
 			if is := strings.TrimSpace(string(built)); is != module.Version {
 				searched = append(searched, fmt.Sprintf("%s (which is of version %q, not %q)", path, is, module.Version))
@@ -118,7 +139,7 @@ func (b *Bundles) Find(minor string) (string, error) {
 		}
 		return path, nil
 	}
-	return "", fmt.Errorf("kubernetes %s: %w: looked for %s", minor, ErrNotBuilt, strings.Join(searched, ", "))
+	return "", fmt.Errorf("the %s: %w: looked for %s", module.title(), ErrNotBuilt, strings.Join(searched, ", "))
 }
 
 // Ensure returns the path of the bundle of a minor version, and builds it first when it is missing.
@@ -129,6 +150,10 @@ func (b *Bundles) Ensure(ctx context.Context, minor string, progress func(Progre
 	path, err := b.Find(minor)
 	if !errors.Is(err, ErrNotBuilt) {
 		return path, err
+	}
+	module, err := b.module(minor)
+	if err != nil {
+		return "", err
 	}
 
 	b.mu.Lock()
@@ -160,11 +185,11 @@ func (b *Bundles) Ensure(ctx context.Context, minor string, progress func(Progre
 	select {
 	case <-build.done:
 		if build.err != nil && ctx.Err() != nil {
-			return "", fmt.Errorf("build the Kubernetes %s bundle: %w", minor, context.Cause(ctx))
+			return "", fmt.Errorf("build the %s: %w", module.title(), context.Cause(ctx))
 		}
 		return build.path, build.err
 	default:
-		return "", fmt.Errorf("wait for the Kubernetes %s bundle: %w", minor, context.Cause(ctx))
+		return "", fmt.Errorf("wait for the %s: %w", module.title(), context.Cause(ctx))
 	}
 }
 
@@ -186,16 +211,16 @@ func (b *Bundles) buildLocked(ctx context.Context, minor string, progress func(P
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(b.places[len(b.places)-1].dir, "v"+minor)
-	unlock, err := lock(ctx, dir, func() { progress(Progress{Minor: minor, Step: Waiting}) })
+	dir := filepath.Join(b.places[len(b.places)-1].dir, module.dir())
+	unlock, err := lock(ctx, dir, func() { progress(Progress{Minor: minor, Title: module.Title, Step: Waiting}) })
 	if err != nil {
-		return "", fmt.Errorf("build the Kubernetes %s bundle: %w", minor, err)
+		return "", fmt.Errorf("build the %s: %w", module.title(), err)
 	}
 	defer unlock()
 	if path, err := b.Find(minor); !errors.Is(err, ErrNotBuilt) {
 		return path, err
 	}
-	return build(ctx, module, dir, progress)
+	return build(ctx, module, dir, b.env, progress)
 }
 
 // sharedBuild is a build in progress and those who wait for it.

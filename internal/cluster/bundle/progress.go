@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -21,6 +22,7 @@ const (
 // Progress is one report of a build.
 type Progress struct {
 	Minor string // the version that is built: "1.35"
+	Title string // what is built, where it is not a version of Kubernetes
 	Step  Step
 	Done  int // modules downloaded, or packages compiled
 	Total int // packages to compile; 0 while it is not known
@@ -44,7 +46,7 @@ func (p Progress) Percent() int {
 }
 
 func (p Progress) String() string {
-	text := fmt.Sprintf("Kubernetes %s: %s", p.Minor, p.Step)
+	text := fmt.Sprintf("%s: %s", cmp.Or(p.Title, "Kubernetes "+p.Minor), p.Step)
 	switch {
 	case p.Step == Ready:
 		return text + ": " + p.Detail
@@ -66,7 +68,7 @@ func Milestones(report func(Progress)) func(Progress) {
 		defer mu.Unlock()
 		before := last
 		last = p
-		if p.Minor != before.Minor || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
+		if p.Minor != before.Minor || p.Title != before.Title || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
 			p.Step == Downloading && p.Done/50 != before.Done/50 {
 			report(p)
 		}

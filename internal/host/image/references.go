@@ -5,9 +5,9 @@ import "fmt"
 // The repositories below 602401143452.dkr.ecr.<region>.amazonaws.com of what a cluster runs, as the keys of
 // References name them.
 const (
-	Pause         = "pause"                 // containerd's sandbox image
-	VPCCNIInit    = "amazon-k8s-cni-init"   // the init container of aws-node
-	VPCCNI        = "amazon-k8s-cni"        // aws-node
+	Pause         = "pause"               // containerd's sandbox image
+	VPCCNIInit    = "amazon-k8s-cni-init" // the init container of aws-node
+	VPCCNI        = "amazon-k8s-cni"      // aws-node
 	NetworkPolicy = "aws-network-policy-agent"
 	KubeProxy     = "kube-proxy"
 	CoreDNS       = "coredns"

@@ -1,0 +1,1 @@
+../../source/coredns.go.txt

@@ -1,0 +1,1 @@
+../../source/pause.go.txt
