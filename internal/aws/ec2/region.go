@@ -63,6 +63,24 @@ var regions = map[string]region{
 	"us-west-2":      {"US West (Oregon)", "usw2", "a1 b2 c3 d4", false},
 }
 
+// RegionNames are the names of the regions by their codes: "Europe (Ireland)" of eu-west-1.
+func RegionNames() map[string]string {
+	names := make(map[string]string, len(regions))
+	for code, r := range regions {
+		names[code] = r.name
+	}
+	return names
+}
+
+// ZoneIDs are the IDs of a region's availability zones by their names: euw1-az1 of eu-west-1a.
+func ZoneIDs(region string) map[string]string {
+	ids := make(map[string]string)
+	for _, z := range zonesOf(region) {
+		ids[z.name] = z.id
+	}
+	return ids
+}
+
 // zone is an availability zone.
 type zone struct{ name, id string }
 
