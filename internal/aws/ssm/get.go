@@ -1,0 +1,269 @@
+package ssm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// own is the account's parameter of that name, or a ParameterNotFound.
+func (s *Service) own(ctx context.Context, r reference) (store.Row[record.Parameter], error) {
+	at := placeOf(ctx)
+	row, err := s.parameters.Get(ctx, at.key(r.name))
+	if errors.Is(err, store.ErrNotFound) && strings.HasPrefix(r.asked, "arn:") {
+		// The ARN of "name" is also that of "/name".
+		row, err = s.parameters.Get(ctx, at.key(strings.TrimPrefix(r.name, "/")))
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return row, notFound(r.asked)
+	}
+	return row, err
+}
+
+// ownByName is own for an operation that takes a name without version or label.
+func (s *Service) ownByName(ctx context.Context, asked *string) (store.Row[record.Parameter], error) {
+	r, err := placeOf(ctx).refer(aws.ToString(asked))
+	if err != nil {
+		return store.Row[record.Parameter]{}, err
+	}
+	if r.selector != "" {
+		return store.Row[record.Parameter]{}, notFound(r.asked)
+	}
+	return s.own(ctx, r)
+}
+
+// version is one version of a parameter.
+func (s *Service) version(ctx context.Context, p record.Parameter, version int64) (record.ParameterVersion, error) {
+	row, err := s.versions.Get(ctx, record.ParameterVersionKey(p.Account, p.Region, p.Name, version))
+	if errors.Is(err, store.ErrNotFound) {
+		return row.Value, versionNotFound(p.Name, strconv.FormatInt(version, 10))
+	}
+	return row.Value, err
+}
+
+// get is a parameter, public or the account's, as GetParameter shows it.
+func (s *Service) get(ctx context.Context, asked string) (types.Parameter, error) {
+	at := placeOf(ctx)
+	r, err := at.refer(asked)
+	if err != nil {
+		return types.Parameter{}, err
+	}
+	if isPublic(r.name) {
+		return publicParameter(at.region, r)
+	}
+	row, err := s.own(ctx, r)
+	if err != nil {
+		return types.Parameter{}, err
+	}
+	p, number := row.Value, row.Value.Latest
+	if r.selector != "" {
+		if n, err := strconv.ParseInt(r.selector, 10, 64); err == nil {
+			number = n
+		} else if number = p.Labels[r.selector]; number == 0 {
+			return types.Parameter{}, versionNotFound(p.Name, r.selector)
+		}
+	}
+	v, err := s.version(ctx, p, number)
+	if err != nil {
+		return types.Parameter{}, err
+	}
+	shown := show(p, v)
+	if r.selector != "" {
+		shown.Selector = new(":" + r.selector)
+	}
+	return shown, nil
+}
+
+func show(p record.Parameter, v record.ParameterVersion) types.Parameter {
+	return types.Parameter{
+		ARN: new(p.ARN()), DataType: &v.DataType, LastModifiedDate: &v.ModifiedAt, Name: &p.Name, Type: p.Type, Value: &v.Value, Version: v.Version,
+	}
+}
+
+// GetParameter is one parameter, by name or ARN, perhaps with ":version" or ":label".
+func (s *Service) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
+	p, err := s.get(ctx, *in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &ssm.GetParameterOutput{Parameter: &p}, nil
+}
+
+// GetParameters is several parameters; the names of those that are not there come beside them.
+func (s *Service) GetParameters(ctx context.Context, in *ssm.GetParametersInput) (*ssm.GetParametersOutput, error) {
+	out := &ssm.GetParametersOutput{InvalidParameters: []string{}, Parameters: []types.Parameter{}}
+	for i, name := range in.Names {
+		if slices.Contains(in.Names[:i], name) {
+			return nil, validation("Duplicate parameter name in request: %s", name)
+		}
+		p, err := s.get(ctx, name)
+		var api interface{ ErrorCode() string }
+		switch {
+		case err == nil:
+			out.Parameters = append(out.Parameters, p)
+		case errors.As(err, &api) && (api.ErrorCode() == "ParameterNotFound" || api.ErrorCode() == "ParameterVersionNotFound"):
+			out.InvalidParameters = append(out.InvalidParameters, name)
+		default:
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// maxByPath is the largest page of GetParametersByPath, and the one when no size is asked for.
+const maxByPath = 10
+
+// GetParametersByPath is the parameters of a hierarchy. It is how tools ask for all images of a version.
+func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (*ssm.GetParametersByPathOutput, error) {
+	path := strings.TrimPrefix(*in.Path, placeOf(ctx).arn(""))
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	label, kind, err := pathFilters(in.ParameterFilters)
+	if err != nil {
+		return nil, err
+	}
+	size := aws.ToInt32(in.MaxResults)
+	if size == 0 {
+		size = maxByPath
+	}
+	names, rows, err := s.namesBelow(ctx, path, aws.ToBool(in.Recursive))
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		p, ok := rows[name]
+		if !ok {
+			return label != nil || kind != nil && !slices.Contains(kind, string(types.ParameterTypeString))
+		}
+		return label != nil && !slices.ContainsFunc(label, func(l string) bool { return p.Labels[l] != 0 }) || kind != nil && !slices.Contains(kind, string(p.Type))
+	})
+	page, next, err := wire.Page(ctx, names, &size, in.NextToken, func(name string) string { return name })
+	if err != nil {
+		return nil, err
+	}
+	out := &ssm.GetParametersByPathOutput{NextToken: next, Parameters: []types.Parameter{}}
+	for _, name := range page {
+		if label != nil {
+			for _, l := range label {
+				if rows[name].Labels[l] != 0 {
+					name += ":" + l
+					break
+				}
+			}
+		}
+		p, err := s.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out.Parameters = append(out.Parameters, p)
+	}
+	return out, nil
+}
+
+// namesBelow are the names of the parameters in a hierarchy in order, and the rows of those that have one.
+func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) ([]string, map[string]record.Parameter, error) {
+	at := placeOf(ctx)
+	var names []string
+	if strings.HasPrefix(path+"/", "/aws/") {
+		for _, name := range public(at.region).names {
+			if below(path, name, recursive) {
+				names = append(names, name)
+			}
+		}
+		return names, nil, nil
+	}
+	rows, err := s.parameters.List(ctx, store.Prefix(at.account, at.region))
+	if err != nil {
+		return nil, nil, err
+	}
+	found := make(map[string]record.Parameter)
+	for _, row := range rows {
+		name := row.Value.Name
+		if below(path, name, recursive) || path == "/" && !strings.HasPrefix(name, "/") {
+			names = append(names, name)
+			found[name] = row.Value
+		}
+	}
+	slices.Sort(names)
+	return names, found, nil
+}
+
+// pathFilters are the labels and types that GetParametersByPath may be limited to.
+func pathFilters(filters []types.ParameterStringFilter) (label, kind []string, err error) {
+	for _, f := range filters {
+		if option := aws.ToString(f.Option); option != "" && option != "Equals" {
+			return nil, nil, &types.InvalidFilterOption{Message: new("The following filter option is not valid: " + option + ". Valid options include: [Equals]")}
+		}
+		if len(f.Values) == 0 {
+			return nil, nil, &types.InvalidFilterValue{Message: new("The following filter values are missing for filter key " + *f.Key)}
+		}
+		switch *f.Key {
+		case "Label":
+			label = f.Values
+		case "Type":
+			kind = f.Values
+		case "KeyId":
+			return nil, nil, invalidFilterKey("Filter key KeyId is about SecureString parameters, which coracle does not support.")
+		default:
+			return nil, nil, invalidFilterKey("The following filter key is not valid: %s. Valid filter keys include: [Type, KeyId, Label]", *f.Key)
+		}
+	}
+	return label, kind, nil
+}
+
+// GetParameterHistory is all versions of a parameter, the oldest first.
+func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterHistoryInput) (*ssm.GetParameterHistoryOutput, error) {
+	row, err := s.ownByName(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	p := row.Value
+	rows, err := s.versions.List(ctx, store.Prefix(p.Account, p.Region, p.Name))
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := wire.Page(ctx, rows, in.MaxResults, in.NextToken, func(r store.Row[record.ParameterVersion]) string { return r.Key })
+	if err != nil {
+		return nil, err
+	}
+	out := &ssm.GetParameterHistoryOutput{NextToken: next, Parameters: []types.ParameterHistory{}}
+	for _, r := range page {
+		v := r.Value
+		out.Parameters = append(out.Parameters, types.ParameterHistory{
+			AllowedPattern: optional(v.AllowedPattern), DataType: &v.DataType, Description: optional(v.Description), Labels: labelsOf(p, v.Version),
+			LastModifiedDate: &v.ModifiedAt, LastModifiedUser: &v.ModifiedBy, Name: &p.Name, Policies: []types.ParameterInlinePolicy{},
+			Tier: v.Tier, Type: p.Type, Value: &v.Value, Version: v.Version,
+		})
+	}
+	return out, nil
+}
+
+// labelsOf are the labels on a version, in order.
+func labelsOf(p record.Parameter, version int64) []string {
+	labels := []string{}
+	for label, on := range p.Labels {
+		if on == version {
+			labels = append(labels, label)
+		}
+	}
+	slices.Sort(labels)
+	return labels
+}
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

@@ -1,0 +1,58 @@
+// Package ssm serves the part of AWS Systems Manager that EKS users rely on: Parameter Store.
+//
+// An account's own parameters are rows ([record.Parameter], with a [record.ParameterVersion] for each value they had). The public
+// parameters of AWS, through which eksctl, node groups, Terraform and Karpenter find the images of nodes, are not stored: they
+// follow from the catalogue of images (package ami) and from the table of regions.
+//
+// Values are stored as they are, in an etcd that only the daemon may read. SecureString parameters, whose point is a key of AWS KMS, are refused.
+//
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-parameter-store.html
+package ssm
+
+import (
+	"context"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Options are what a Service needs.
+type Options struct {
+	Store *store.Store
+	Now   func() time.Time // time.Now unless set
+}
+
+// Service serves the Systems Manager API. It is safe for concurrent use.
+type Service struct {
+	store      *store.Store
+	parameters store.Table[record.Parameter]
+	versions   store.Table[record.ParameterVersion]
+	now        func() time.Time
+}
+
+// New returns the service over the tables of o.Store.
+func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{store: o.Store, parameters: record.Parameters(o.Store), versions: record.ParameterVersions(o.Store), now: o.Now}
+}
+
+// place is where a request is made: an account in a region.
+type place struct{ account, region string }
+
+func placeOf(ctx context.Context) place {
+	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+}
+
+func (p place) key(name string) string { return record.ParameterKey(p.account, p.region, name) }
+
+// arn is the ARN of a parameter, public or the account's.
+func (p place) arn(name string) string {
+	if isPublic(name) {
+		return record.ParameterARN("", p.region, name)
+	}
+	return record.ParameterARN(p.account, p.region, name)
+}
