@@ -1,17 +1,31 @@
 // Package certificates decides whether the kubelets of a cluster get the serving certificates that they ask for.
 //
-// The [Controller] watches the certificate signing requests of every ready cluster, as the user
-// eks:certificate-controller, and approves those of the signer kubernetes.io/kubelet-serving which a node makes for itself
-// and whose names and addresses are those of the EC2 instance behind it, as EC2's DescribeInstances tells them. A request that
-// claims anything else is denied, with the reason in its condition. It reads Clusters and ControlPlanes and writes
-// nothing into the store: what was decided stands in the request itself. kube-controller-manager then signs.
+// As the user eks:certificate-controller it watches the certificate signing requests of every ready cluster for the signer
+// kubernetes.io/kubelet-serving (watch.go) and looks at each (decide.go): a request that a node makes for itself, with
+// the names and addresses of the EC2 instance behind it as DescribeInstances tells them, is approved, with the words that
+// EKS uses; a node that claims anything else is denied, and the reason stands in the request's condition. Requests of
+// others than nodes are left for whoever runs the cluster. kube-controller-manager then signs.
+//
+// It reads the tables of clusters and control planes and writes nothing into the store: what was decided stands in the
+// request itself, so that nothing is lost when a daemon or an API server dies.
+//
+// https://docs.aws.amazon.com/eks/latest/userguide/cert-signing.html
 package certificates
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -19,8 +33,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// user is who EKS is when it decides.
-const user = "eks:certificate-controller"
+const (
+	// user is who EKS is when it decides, and userAgent what it calls itself in the audit log.
+	user      = "eks:certificate-controller"
+	userAgent = "eks-certificates-controller/v0.0.0 (linux/amd64) kubernetes/$Format"
+)
 
 // EC2 is what is asked about instances. *ec2.Client does.
 type EC2 interface {
@@ -37,12 +54,15 @@ type Options struct {
 	Log *slog.Logger // slog.Default() when nil
 }
 
-// Controller watches the requests of all clusters.
+// Controller decides about the requests of all clusters.
 type Controller struct {
 	o        Options
 	log      *slog.Logger
 	clusters store.Table[record.Cluster]
 	planes   store.Table[record.ControlPlane]
+
+	mu      sync.Mutex
+	clients map[string]*client // by cluster key, of those that are watched
 }
 
 // New makes a controller; nothing happens before it is run.
@@ -50,14 +70,101 @@ func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Controller{o: o, log: o.Log, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store)}
+	return &Controller{
+		o: o, log: o.Log, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), clients: map[string]*client{},
+	}
 }
 
-// Controllers is what reconcile.Run runs.
+// Controllers is what reconcile.Run runs. A key is that of a cluster with the name of a request behind it.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
-		Name:      "certificates",
-		Reconcile: func(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, nil },
-		Sources:   []reconcile.Source{reconcile.Table(c.planes, "")},
+		Name:       "certificates",
+		Reconcile:  c.Reconcile,
+		Sources:    []reconcile.Source{c.watch},
+		Workers:    8,
+		MaxBackoff: 10 * time.Second,
 	}}
+}
+
+// patience is how long an instance that EC2 does not know yet may take to appear.
+const patience = 2 * time.Minute
+
+// Reconcile decides about one request.
+func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	done := reconcile.Result{Gone: true}
+	parts := store.Parts(key)
+	clusterKey, name := record.ClusterKey(parts[0], parts[1], parts[2]), parts[3]
+	c.mu.Lock()
+	k := c.clients[clusterKey]
+	c.mu.Unlock()
+	if k == nil {
+		return done, nil // the cluster is gone, or its watch begins anew and tells of the request again
+	}
+	request, err := k.certificates.CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return done, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(request.Status.Conditions) > 0 || request.Spec.SignerName != certificatesv1.KubeletServingSignerName {
+		return done, nil // decided before
+	}
+	claim, refused := parse(request)
+	if claim == nil && refused == "" {
+		return done, nil // not a node's
+	}
+	if refused == "" {
+		var instances []instance
+		if instances, err = c.instances(ctx, k.cluster, claim); err != nil {
+			return reconcile.Result{}, err
+		}
+		if len(instances) == 0 && time.Since(request.CreationTimestamp.Time) < patience {
+			return reconcile.Result{}, fmt.Errorf("certificate signing request %s of cluster %s: EC2 knows no running instance that is %s", name, k.cluster.Name, claim.node)
+		}
+		refused = claim.check(instances)
+	}
+	if refused == "" {
+		if refused, err = k.review(ctx, request); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	condition := certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
+		Reason: "AutoApproved", Message: "Auto approving self kubelet server certificate after SubjectAccessReview.",
+	}
+	if refused != "" {
+		condition.Type, condition.Reason, condition.Message = certificatesv1.CertificateDenied, "InvalidKubeletServingRequest", refused
+		c.log.Warn("a node is refused a serving certificate", "cluster", k.cluster.Name, "request", name, "user", request.Spec.Username, "reason", refused)
+	}
+	request.Status.Conditions = append(request.Status.Conditions, condition)
+	_, err = k.certificates.CertificateSigningRequests().UpdateApproval(ctx, name, request, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return done, err
+}
+
+// review asks whether the node may have a certificate of its own at all, as RBAC says (eks:node-bootstrapper).
+func (k *client) review(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (refused string, err error) {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for name, value := range request.Spec.Extra {
+		extra[name] = authorizationv1.ExtraValue(value)
+	}
+	review, err := k.authorization.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Subresource: "selfnodeserver", Verb: "create", Version: "*",
+		},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	if review.Status.Allowed {
+		return "", nil
+	}
+	if review.Status.EvaluationError != "" {
+		return "", errors.New(review.Status.EvaluationError)
+	}
+	return request.Spec.Username + " may not create certificatesigningrequests/selfnodeserver", nil
 }
