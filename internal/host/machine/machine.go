@@ -58,6 +58,9 @@ type Image struct {
 }
 
 // Controller keeps machines as their instances want them.
+// namePrefix is that of the processes that stand for machines; the instance ID follows.
+const namePrefix = "machine/"
+
 type Controller struct{ o Options }
 
 // New makes a controller; nothing happens before it is run.

@@ -1,16 +1,149 @@
-// Package launch is the host's side of one machine: the program "coracle-node launch" that stands for the hardware.
+// Package launch is the host's side of one machine: the program "coracle-node launch", which stands for the hardware.
+//
+// Its life: [Main] reads a [Spec]; makes the machine's control group anew, as large as the instance type; resets its network interfaces, as
+// a boot does; writes what the machine is to see of its hardware (/proc/meminfo, /sys/devices/system/cpu, ...: see [Hardware]);
+// and starts itself once more in new mount, PID, UTS and IPC namespaces, in the network namespace of the instance. That second stage ([inside]) enters
+// the control group and its namespace, mounts the root file system and everything on it, makes it the root, and becomes init.
+//
+// The first stage stays, outside of all of that. It tells the controller how the machine is by a [Status] file, and is the switches on
+// the case: SIGTERM is the power button, SIGKILL the power cord, which takes the whole PID namespace with it. When init ends by reboot(2), as
+// the kernel reports by the signal that ended it, the machine has been powered off or is to boot once more; when it ends in any other way it
+// crashed, and so does launch: its supervisor starts it again.
 package launch
 
 import (
+	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 )
 
+// Spec is what a machine is made of. It is read when the machine starts.
+type Spec struct {
+	InstanceID string
+	Owner      string // of the daemon, as in paths of control groups
+	// Boot is how often the instance was to start, as record.Instance counts.
+	Boot int
+	// Dir is the machine's own directory on the host: its disk, logs and Status.
+	Dir string
+	// Skeleton is the lower layer of its root file system; below its /usr lies the host's.
+	Skeleton string
+	// Mounts are bind mounts over the root file system, in this order.
+	Mounts []Mount
+	// Network is the path of its network namespace.
+	Network  string
+	Hostname string
+	Size     cgroup.Limits
+	Hardware Hardware
+	// Init is the command that becomes process 1, as seen inside.
+	Init []string
+}
+
+// Mount is a bind mount of a file or directory.
+type Mount struct {
+	Source   string // on the host
+	Target   string // in the machine
+	ReadOnly bool
+}
+
+// Read reads a file that Write has written.
+func Read(name string) (Spec, error) {
+	var s Spec
+	return s, readJSON(name, &s)
+}
+
+// Write writes a file for Read, at once.
+func (s Spec) Write(name string) error { return writeJSON(name, s) }
+
+// Files in a machine's Dir.
+const (
+	SpecFile   = "spec.json"
+	StatusFile = "status.json" // a Status; writer: launch
+	RunDir     = "run"         // the machine's /run/coracle
+)
+
+// States of a Status.
+const (
+	Starting   = "starting"
+	Running    = "running"     // init runs
+	Failed     = "failed"      // it could not be started: Error says why
+	PoweredOff = "powered-off" // from inside, or by the power button
+	Crashed    = "crashed"     // init ended in another way
+)
+
+// Status is how a machine is, as launch sees it.
+type Status struct {
+	Boot  int // of the Spec
+	State string
+	Error string    `json:",omitempty"`
+	Since time.Time // of State
+	// Starts counts how often init was started in this Boot: more than once after crashes and reboots from inside.
+	Starts int
+}
+
+// ReadStatus is the status of the machine in dir; a zero Status when it never started.
+func ReadStatus(dir string) (Status, error) {
+	var s Status
+	err := readJSON(filepath.Join(dir, StatusFile), &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Status{}, nil
+	}
+	return s, err
+}
+
+func readJSON(name string, v any) error {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func writeJSON(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
+	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, name)
+}
+
 // Main is the program "coracle-node launch --spec FILE"; args are those after "launch". It returns the exit status.
-//
-// SIGTERM is the power button: it is passed on to init, which is to end its units and then call reboot(2) with
-// LINUX_REBOOT_CMD_POWER_OFF (or LINUX_REBOOT_CMD_RESTART to begin again). SIGKILL is the power cord: it takes init with it.
 func Main(args []string) int {
-	fmt.Fprintln(os.Stderr, "coracle-node launch: usage: coracle-node launch --spec FILE")
-	return 2
+	if len(args) == 1 && args[0] == second {
+		err := inside() // does not return when it becomes init
+		_, _ = io.WriteString(os.NewFile(errorsFD, "errors"), err.Error())
+		return 1
+	}
+	flags := flag.NewFlagSet("coracle-node launch", flag.ContinueOnError)
+	name := flags.String("spec", "", "the machine's `file`")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if *name == "" {
+		fmt.Fprintln(os.Stderr, "usage: coracle-node launch --spec FILE")
+		return 2
+	}
+	spec, err := Read(*name)
+	if err == nil {
+		err = run(spec)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "coracle-node launch: %v\n", err)
+		return 1
+	}
+	return 0
 }

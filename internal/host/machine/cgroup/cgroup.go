@@ -1,0 +1,558 @@
+// Package cgroup bounds a machine: it makes the control group in which everything of the machine runs, whichever version of cgroups
+// the host has.
+//
+// A machine's group is coracle/<owner>/<instance ID> in each hierarchy: in those of every controller with version 1, in the only one with
+// version 2. Inside the machine, a cgroup namespace makes it look like the root. The group is made anew for each boot, so that nothing that an
+// earlier boot has left (kubepods/...) confuses the next.
+//
+// https://docs.kernel.org/admin-guide/cgroup-v1/ and https://docs.kernel.org/admin-guide/cgroup-v2.html
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// top is the group of all daemons' machines in each hierarchy.
+const top = "coracle"
+
+// Hierarchy is a mounted hierarchy of the host.
+type Hierarchy struct {
+	Mount string // "/sys/fs/cgroup/memory"
+	// Controllers are the controllers of a version 1 hierarchy ("cpu", "cpuacct"), or its name ("name=systemd"). Those of the version 2
+	// hierarchy are in its own files.
+	Controllers []string
+	V2          bool
+}
+
+func (h Hierarchy) has(controller string) bool { return slices.Contains(h.Controllers, controller) }
+
+// Host is all hierarchies of a host.
+type Host []Hierarchy
+
+// Open finds the hierarchies of this host.
+func Open() (Host, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parse(bufio.NewScanner(f))
+}
+
+// parse reads proc_pid_mountinfo(5).
+func parse(lines *bufio.Scanner) (Host, error) {
+	var host Host
+	seen := map[string]bool{}
+	for lines.Scan() {
+		before, after, ok := strings.Cut(lines.Text(), " - ")
+		fields, rest := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 5 || len(rest) < 3 {
+			continue
+		}
+		h := Hierarchy{Mount: fields[4]}
+		switch rest[0] {
+		case "cgroup2":
+			h.V2 = true
+		case "cgroup":
+			for option := range strings.SplitSeq(rest[2], ",") {
+				if strings.HasPrefix(option, "name=") || isController(option) {
+					h.Controllers = append(h.Controllers, option)
+				}
+			}
+			slices.Sort(h.Controllers)
+		default:
+			continue
+		}
+		if id := fmt.Sprint(h.V2, h.Controllers); !seen[id] { // a hierarchy may be mounted more than once
+			seen[id] = true
+			host = append(host, h)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if !host.has("memory") && !host.V2() {
+		return nil, errors.New("this host has no memory control groups: mount cgroup2 on /sys/fs/cgroup, or start the kernel with cgroup_enable=memory")
+	}
+	return host, nil
+}
+
+// isController tells the controllers of version 1 from the other options of a mount.
+func isController(option string) bool {
+	return slices.Contains([]string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "net_cls", "net_prio", "perf_event", "hugetlb", "rdma", "misc"}, option)
+}
+
+func (host Host) has(controller string) bool {
+	return slices.ContainsFunc(host, func(h Hierarchy) bool { return h.has(controller) })
+}
+
+// V2 reports whether the controllers are those of version 2; beside those of version 1, the unified hierarchy has none.
+func (host Host) V2() bool {
+	return !host.has("memory") && slices.ContainsFunc(host, func(h Hierarchy) bool { return h.V2 })
+}
+
+// Group is a machine's group in all hierarchies.
+type Group struct {
+	Host Host
+	Path string // below each Mount: "coracle/<owner>/<instance ID>"
+}
+
+// Group is the group of an instance's machine, whether it exists or not.
+func (host Host) Group(owner, instanceID string) Group {
+	return Group{host, filepath.Join(top, owner, instanceID)}
+}
+
+func (g Group) dir(h Hierarchy) string { return filepath.Join(h.Mount, g.Path) }
+
+// Dir is the group's directory in the hierarchy of a controller ("memory"), or the only one.
+func (g Group) Dir(controller string) string {
+	for _, h := range g.Host {
+		if h.has(controller) || h.V2 && g.Host.V2() {
+			return g.dir(h)
+		}
+	}
+	return ""
+}
+
+// Limits are the size of a machine.
+type Limits struct {
+	CPUs        int   // virtual CPUs
+	MemoryBytes int64 // of memory; there is no swap
+}
+
+// Create makes the group anew, with limits. Whatever still runs in it is killed.
+func (g Group) Create(l Limits) error {
+	if err := g.Remove(); err != nil {
+		return err
+	}
+	for _, h := range g.Host {
+		if err := g.create(h); err != nil {
+			return err
+		}
+	}
+	if g.Host.V2() {
+		return g.limitV2(l)
+	}
+	return g.limitV1(l)
+}
+
+// create makes the group and those above it in one hierarchy.
+func (g Group) create(h Hierarchy) error {
+	at := h.Mount
+	for name := range strings.SplitSeq(g.Path, "/") {
+		if h.V2 && g.Host.V2() {
+			if err := delegate(at); err != nil {
+				return err
+			}
+		}
+		parent := at
+		at = filepath.Join(at, name)
+		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make a control group: %w", err)
+		}
+		if h.has("cpuset") { // a new one has no CPU and takes no process
+			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+				if now, err := read(at, file); err != nil || now != "" {
+					continue
+				}
+				all, err := read(parent, file)
+				if err != nil {
+					return err
+				}
+				if err := write(at, file, all); err != nil {
+					return err
+				}
+			}
+		}
+		if h.has("devices") && name != top {
+			if err := denyDisks(at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// delegate enables all controllers of version 2 for the children of a group.
+func delegate(dir string) error {
+	available, err := read(dir, "cgroup.controllers")
+	if err != nil {
+		return err
+	}
+	enabled, err := read(dir, "cgroup.subtree_control")
+	if err != nil {
+		return err
+	}
+	on := strings.Fields(enabled)
+	for controller := range strings.FieldsSeq(available) {
+		if slices.Contains(on, controller) {
+			continue
+		}
+		err := write(dir, "cgroup.subtree_control", "+"+controller)
+		switch {
+		case err == nil:
+		case errors.Is(err, syscall.EBUSY):
+			return fmt.Errorf("%w: processes run in the root of this control group namespace; move them into a child (mkdir %s/init; xargs -n1 < %s/cgroup.procs > %s/init/cgroup.procs), or start the container with --cgroupns=host", err, dir, dir, dir)
+		case slices.Contains([]string{"cpu", "memory", "pids", "io", "cpuset"}, controller):
+			return err // the kubelet needs them
+		}
+	}
+	return nil
+}
+
+// limitV1 bounds CPU time by the number of CPUs that may be used rather than by a quota: version 1 refuses a quota above that of any group
+// around it, so that a container whose limit is more than the machine has, which Kubernetes allows, could not start.
+func (g Group) limitV1(l Limits) error {
+	if dir := g.Dir("cpuset"); dir != "" {
+		all, err := read(dir, "cpuset.cpus")
+		if err != nil {
+			return err
+		}
+		cpus, err := parseCPUs(all)
+		if err != nil {
+			return err
+		}
+		if l.CPUs < len(cpus) {
+			if err := write(dir, "cpuset.cpus", formatCPUs(pick(cpus, l.CPUs, g.Path))); err != nil {
+				return err
+			}
+		}
+	}
+	if dir := g.Dir("cpu"); dir != "" {
+		if err := write(dir, "cpu.shares", strconv.Itoa(1024*l.CPUs)); err != nil {
+			return err
+		}
+	}
+	dir := g.Dir("memory")
+	if err := write(dir, "memory.limit_in_bytes", strconv.FormatInt(l.MemoryBytes, 10)); err != nil {
+		return err
+	}
+	// Where swap is accounted for, it is not to be used.
+	if err := write(dir, "memory.memsw.limit_in_bytes", strconv.FormatInt(l.MemoryBytes, 10)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (g Group) limitV2(l Limits) error {
+	dir := g.Dir("memory")
+	for _, w := range [][2]string{
+		{"cpu.max", fmt.Sprintf("%d 100000", 100000*l.CPUs)},
+		{"cpu.weight", strconv.Itoa(min(100*l.CPUs, 10000))},
+		{"memory.max", strconv.FormatInt(l.MemoryBytes, 10)},
+	} {
+		if err := write(dir, w[0], w[1]); err != nil {
+			return err
+		}
+	}
+	if err := write(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// pick chooses n of the CPUs, which ones depends on the seed, so that machines spread.
+func pick(cpus []int, n int, seed string) []int {
+	start := 0
+	for _, b := range []byte(seed) {
+		start = (start*31 + int(b)) % len(cpus)
+	}
+	chosen := make([]int, n)
+	for i := range chosen {
+		chosen[i] = cpus[(start+i)%len(cpus)]
+	}
+	slices.Sort(chosen)
+	return chosen
+}
+
+// parseCPUs reads a list as cpuset(7) has it: "0-3,8".
+func parseCPUs(list string) (cpus []int, err error) {
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		a, err1 := strconv.Atoi(from)
+		b, err2 := strconv.Atoi(to)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("list of CPUs %q: %w", list, err)
+		}
+		for ; a <= b; a++ {
+			cpus = append(cpus, a)
+		}
+	}
+	return cpus, nil
+}
+
+func formatCPUs(cpus []int) string {
+	words := make([]string, len(cpus))
+	for i, c := range cpus {
+		words[i] = strconv.Itoa(c)
+	}
+	return strings.Join(words, ",")
+}
+
+// Enter puts the calling process into the group.
+func (g Group) Enter() error { return g.enter("cgroup.procs", "0") }
+
+// EnterThread puts the calling thread alone into the group where that can be (version 1); what it forks is in the group. For version 2 see
+// [Group.Leaf].
+func (g Group) EnterThread() error {
+	if g.Host.V2() {
+		return nil
+	}
+	return g.enter("tasks", strconv.Itoa(syscall.Gettid()))
+}
+
+func (g Group) enter(file, what string) error {
+	for _, h := range g.Host {
+		if h.V2 && file != "cgroup.procs" {
+			continue
+		}
+		if err := write(g.dir(h), file, what); err != nil {
+			return fmt.Errorf("enter the machine's control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// Leaf is the group of version 2 in which init, or a command beside it, runs: where controllers are enabled for children there may be no
+// processes. Empty with version 1.
+func (g Group) Leaf(name string) string {
+	if !g.Host.V2() {
+		return ""
+	}
+	return filepath.Join(g.Dir(""), name)
+}
+
+// Settle makes a machine's group one that may have children with controllers: with version 2, the calling process, which is in it, moves
+// into the child init.scope.
+func (g Group) Settle() error {
+	if !g.Host.V2() {
+		return nil
+	}
+	leaf := g.Leaf("init.scope")
+	if err := os.MkdirAll(leaf, 0o755); err != nil {
+		return err
+	}
+	if err := write(leaf, "cgroup.procs", "0"); err != nil {
+		return err
+	}
+	return delegate(g.Dir(""))
+}
+
+// Remove kills what runs in the group and removes it with all groups below.
+func (g Group) Remove() error {
+	for _, h := range g.Host {
+		if err := remove(g.dir(h)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveAll removes the groups of all machines of an owner, and returns those that there were.
+func (host Host) RemoveAll(owner string) (removed []string, err error) {
+	for _, h := range host {
+		dir := filepath.Join(h.Mount, top, owner)
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := remove(dir); err != nil {
+			return removed, err
+		}
+		removed = append(removed, dir)
+		_ = os.Remove(filepath.Dir(dir)) // unless other daemons have groups in it
+	}
+	return removed, nil
+}
+
+// patience is how long processes may take to end that were killed: the kernel frees what they hold first.
+const patience = 20 * time.Second
+
+// remove removes one directory's groups, the innermost first.
+func remove(dir string) error {
+	deadline := time.Now().Add(patience)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := try(dir)
+		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		<-poll.C
+	}
+}
+
+func try(dir string) error {
+	if err := kill(dir); err != nil {
+		return err
+	}
+	var dirs []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(dirs)
+	for _, d := range dirs {
+		if err := os.Remove(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// kill sends SIGKILL to everything below dir.
+func kill(dir string) error {
+	err := write(dir, "cgroup.kill", "1") // version 2, Linux 5.14
+	if err == nil {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		procs, err := read(path, "cgroup.procs")
+		if err != nil {
+			return nil // gone meanwhile
+		}
+		for pid := range strings.FieldsSeq(procs) {
+			if n, err := strconv.Atoi(pid); err == nil && n > 1 && n != os.Getpid() {
+				_ = syscall.Kill(n, syscall.SIGKILL) // it may have ended
+			}
+		}
+		return nil
+	})
+}
+
+// denyDisks keeps a group from the host's disks and memory: root in a machine may make device files. A denial at a group holds for all below it.
+func denyDisks(dir string) error {
+	devices, err := os.ReadFile("/proc/devices")
+	if err != nil {
+		return err
+	}
+	for _, major := range diskMajors(string(devices)) {
+		if err := write(dir, "devices.deny", fmt.Sprintf("b %d:* rw", major)); err != nil {
+			return err
+		}
+	}
+	for _, memory := range []string{"c 1:1 rw", "c 1:2 rw", "c 1:4 rw"} { // mem, kmem, port
+		if err := write(dir, "devices.deny", memory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// diskMajors are the block devices of /proc/devices that may hold the host's data: all but RAM disks and loop devices.
+func diskMajors(devices string) (majors []int) {
+	_, block, _ := strings.Cut(devices, "Block devices:")
+	for line := range strings.Lines(block) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || fields[1] == "loop" || fields[1] == "ramdisk" {
+			continue
+		}
+		if n, err := strconv.Atoi(fields[0]); err == nil {
+			majors = append(majors, n)
+		}
+	}
+	return majors
+}
+
+// Stat is what a machine uses.
+type Stat struct {
+	MemoryBytes int64 // without page cache that could be dropped at once
+	CPU         time.Duration
+}
+
+// Stat reads what a machine uses now.
+func (g Group) Stat() (Stat, error) {
+	usage, stat, inactive := "memory.usage_in_bytes", "memory.stat", "total_inactive_file "
+	if g.Host.V2() {
+		usage, inactive = "memory.current", "inactive_file "
+	}
+	dir := g.Dir("memory")
+	used, err := readInt(dir, usage)
+	if err != nil {
+		return Stat{}, err
+	}
+	lines, err := read(dir, stat)
+	if err != nil {
+		return Stat{}, err
+	}
+	for line := range strings.Lines(lines) {
+		if value, ok := strings.CutPrefix(line, inactive); ok {
+			if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil {
+				used = max(0, used-n)
+			}
+		}
+	}
+	s := Stat{MemoryBytes: used}
+	if g.Host.V2() {
+		lines, err := read(dir, "cpu.stat")
+		if err != nil {
+			return s, err
+		}
+		for line := range strings.Lines(lines) {
+			if value, ok := strings.CutPrefix(line, "usage_usec "); ok {
+				n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+				if err != nil {
+					return s, err
+				}
+				s.CPU = time.Duration(n) * time.Microsecond
+			}
+		}
+		return s, nil
+	}
+	if dir := g.Dir("cpuacct"); dir != "" {
+		n, err := readInt(dir, "cpuacct.usage")
+		if err != nil {
+			return s, err
+		}
+		s.CPU = time.Duration(n)
+	}
+	return s, nil
+}
+
+func read(dir, file string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	return strings.TrimSpace(string(b)), err
+}
+
+func readInt(dir, file string) (int64, error) {
+	s, err := read(dir, file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(s, 10, 64)
+}
+
+func write(dir, file, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,128 @@
+package cgroup
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestHierarchiesAreFound(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mountinfo string
+		v2        bool
+		memory    string // Dir of the memory controller of a group
+		err       string
+	}{
+		"version 2": {"30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n", true, "/sys/fs/cgroup/coracle/o/i-1", ""},
+		"version 1": {`31 30 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd
+32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+33 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+34 30 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+35 30 0:28 / /other/memory rw - cgroup cgroup rw,memory
+`, false, "/sys/fs/cgroup/memory/coracle/o/i-1", ""},
+		"no memory controller": {"33 30 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", false, "", "no memory control groups"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			host, err := parse(bufio.NewScanner(strings.NewReader(c.mountinfo)))
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("error is %v, want %s", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if host.V2() != c.v2 {
+				t.Errorf("V2 is %v", host.V2())
+			}
+			if got := host.Group("o", "i-1").Dir("memory"); got != c.memory {
+				t.Errorf("memory is in %s, want %s", got, c.memory)
+			}
+		})
+	}
+}
+
+// A directory of ordinary files stands in for a hierarchy of version 2: what is written where is what counts.
+func TestVersion2DelegatesAndLimits(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	host := Host{{Mount: root, V2: true}}
+	g := host.Group("owner", "i-1")
+	for dir := g.Dir("memory"); ; dir = filepath.Dir(dir) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, content := range map[string]string{
+			"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "cpu.max": "", "cpu.weight": "", "memory.max": "", "memory.swap.max": "", "cgroup.procs": "",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if dir == root {
+			break
+		}
+	}
+	for _, h := range host {
+		if err := g.create(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.limitV2(Limits{CPUs: 2, MemoryBytes: 8 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Settle(); err == nil {
+		t.Error("init.scope has no cgroup.procs, yet Settle said nothing")
+	}
+	for file, want := range map[string]string{
+		"cgroup.subtree_control":               "+pids", // each is written on its own; this is the last
+		"coracle/owner/cgroup.subtree_control": "+pids",
+		"coracle/owner/i-1/cpu.max":            "200000 100000",
+		"coracle/owner/i-1/cpu.weight":         "200",
+		"coracle/owner/i-1/memory.max":         "8589934592",
+		"coracle/owner/i-1/memory.swap.max":    "0",
+	} {
+		b, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil || !strings.HasPrefix(string(b), want) {
+			t.Errorf("%s is %q, %v; want %q", file, b, err, want)
+		}
+	}
+	if g.Leaf("exec.scope") != filepath.Join(root, "coracle/owner/i-1/exec.scope") {
+		t.Errorf("Leaf is %s", g.Leaf("exec.scope"))
+	}
+}
+
+func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
+	t.Parallel()
+	cpus, err := parseCPUs("0-3,8,10-11\n")
+	if err != nil || !slices.Equal(cpus, []int{0, 1, 2, 3, 8, 10, 11}) {
+		t.Fatalf("parsed %v, %v", cpus, err)
+	}
+	used := map[int]bool{}
+	for _, id := range []string{"i-0", "i-1", "i-2", "i-3", "i-4", "i-5", "i-6", "i-7", "i-8", "i-9"} {
+		chosen := pick(cpus, 2, id)
+		if len(chosen) != 2 || chosen[0] == chosen[1] || !slices.Contains(cpus, chosen[0]) || !slices.Contains(cpus, chosen[1]) {
+			t.Errorf("%s gets %v", id, chosen)
+		}
+		for _, c := range chosen {
+			used[c] = true
+		}
+	}
+	if len(used) < 5 {
+		t.Errorf("ten machines use %d of 7 processors", len(used))
+	}
+}
+
+func TestDisksOfTheHostAreDenied(t *testing.T) {
+	t.Parallel()
+	got := diskMajors("Character devices:\n  1 mem\n\nBlock devices:\n  1 ramdisk\n  7 loop\n253 device-mapper\n259 blkext\n")
+	if !slices.Equal(got, []int{253, 259}) {
+		t.Errorf("denied are %v", got)
+	}
+}

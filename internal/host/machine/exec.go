@@ -1,0 +1,369 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/process"
+)
+
+// Command is what Exec runs.
+type Command struct {
+	Args []string // at least the program
+	// TTY gives it a terminal of the machine. Where Stdin is a terminal, too, that passes every key on and tells of changes of its size.
+	TTY            bool
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer // with a TTY, everything goes to Stdout
+}
+
+// Exit statuses that a shell gives to commands which it could not run.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
+// NotRunningError says that there is nothing to run a command in.
+type NotRunningError struct {
+	InstanceID string
+	Running    []string // instances whose machines run
+}
+
+func (e *NotRunningError) Error() string {
+	if len(e.Running) == 0 {
+		return fmt.Sprintf("the machine of instance %s does not run; none does", e.InstanceID)
+	}
+	return fmt.Sprintf("the machine of instance %s does not run; those of %s do", e.InstanceID, strings.Join(e.Running, ", "))
+}
+
+// Exec runs a command in the machine of an instance, beside its init and with its limits, in the environment of a login shell of root, and
+// returns its exit status (128 and the signal's number when one ended it). It needs to be root, and no daemon: machines are
+// found in the kernel's process table.
+func Exec(ctx context.Context, owner, instanceID string, c Command) (exit int, err error) {
+	if os.Geteuid() != 0 {
+		return 0, errors.New("only root can enter a machine: run this command as root, as the daemon does")
+	}
+	init, err := findInit(owner, instanceID)
+	if err != nil {
+		return 0, err
+	}
+	host, err := cgroup.Open()
+	if err != nil {
+		return 0, err
+	}
+	type result struct {
+		exit int
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		// The thread enters the machine and never comes back: it ends with this goroutine.
+		runtime.LockOSThread()
+		exit, err := execIn(ctx, init, host.Group(owner, instanceID), c)
+		done <- result{exit, err}
+	}()
+	r := <-done
+	return r.exit, r.err
+}
+
+// Running are the instances whose machines run, sorted.
+func Running(owner string) ([]string, error) {
+	launched, err := launched(owner)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for id := range launched {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// launched are the processes that stand for machines, by instance.
+func launched(owner string) (map[string]int, error) {
+	found, err := process.Find(owner)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]int{}
+	for _, f := range found {
+		if id, ok := strings.CutPrefix(f.Name, namePrefix); ok && f.Leader {
+			all[id] = f.PID
+		}
+	}
+	return all, nil
+}
+
+// findInit is the process ID, on the host, of a machine's process 1.
+func findInit(owner, instanceID string) (int, error) {
+	all, err := launched(owner)
+	if err != nil {
+		return 0, err
+	}
+	pid, ok := all[instanceID]
+	if ok {
+		if init, ok := initOf(pid); ok {
+			return init, nil
+		}
+	}
+	delete(all, instanceID)
+	e := &NotRunningError{InstanceID: instanceID}
+	for id, pid := range all {
+		if _, ok := initOf(pid); ok {
+			e.Running = append(e.Running, id)
+		}
+	}
+	slices.Sort(e.Running)
+	return 0, e
+}
+
+// initOf is the child of a launch process that is the first in a PID namespace, once it has become init.
+func initOf(launch int) (int, bool) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", launch))
+	if err != nil {
+		return 0, false
+	}
+	for _, task := range tasks {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", launch, task.Name()))
+		if err != nil {
+			continue
+		}
+		for child := range bytes.FieldsSeq(children) {
+			pid, err := strconv.Atoi(string(child))
+			if err == nil && isInit(pid, launch) {
+				return pid, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func isInit(pid, launch int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			all := strings.Fields(ids)
+			if len(all) < 2 || all[len(all)-1] != "1" {
+				return false
+			}
+		}
+	}
+	// It leaves the root of launch last thing before it becomes init.
+	outer, err1 := os.Stat(fmt.Sprintf("/proc/%d/root/.", launch))
+	inner, err2 := os.Stat(fmt.Sprintf("/proc/%d/root/.", pid))
+	return err1 == nil && err2 == nil && !os.SameFile(outer, inner)
+}
+
+// execIn enters the machine with the calling thread, and forks there.
+func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, error) {
+	pidfd, err := unix.PidfdOpen(init, 0)
+	if err != nil {
+		return 0, fmt.Errorf("the machine ended: %w", err)
+	}
+	defer unix.Close(pidfd)
+	attributes := &syscall.SysProcAttr{}
+	if leaf := group.Leaf("exec.scope"); leaf != "" {
+		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return 0, err
+		}
+		dir, err := os.Open(leaf)
+		if err != nil {
+			return 0, err
+		}
+		defer dir.Close()
+		attributes.UseCgroupFD, attributes.CgroupFD = true, int(dir.Fd())
+	} else if err := group.EnterThread(); err != nil {
+		return 0, err
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return 0, err
+	}
+	const all = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
+	if err := unix.Setns(pidfd, all); err != nil {
+		return 0, fmt.Errorf("enter the machine: %w", err)
+	}
+	env := environment()
+	path, exit, err := lookPath(c.Args[0], env)
+	if err != nil {
+		return exit, err
+	}
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args, cmd.Env, cmd.Dir, cmd.SysProcAttr = c.Args, env, "/", attributes
+	if info, err := os.Stat("/root"); err == nil && info.IsDir() {
+		cmd.Dir = "/root"
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if c.TTY {
+		return withTerminal(cmd, c)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	return status(cmd.Run())
+}
+
+// status tells a command that failed from one that could not be run.
+func status(err error) (int, error) {
+	var failed *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return 0, nil
+	case !errors.As(err, &failed):
+		return notExecutable, err
+	}
+	if s := failed.Sys().(syscall.WaitStatus); s.Signaled() {
+		return 128 + int(s.Signal()), nil
+	}
+	return failed.ExitCode(), nil
+}
+
+// environment is that of a login shell of root, with what the machine's /etc/environment adds.
+func environment() []string {
+	env := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/root/bin",
+		"HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "LANG=C.UTF-8",
+	}
+	if t := os.Getenv("TERM"); t != "" {
+		env = append(env, "TERM="+t)
+	}
+	data, err := os.ReadFile("/etc/environment")
+	if err != nil {
+		return env
+	}
+	for line := range strings.Lines(string(data)) {
+		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		if ok && name != "" && !strings.HasPrefix(name, "#") {
+			env = append(env, name+"="+strings.Trim(value, `"'`))
+		}
+	}
+	return env
+}
+
+// lookPath finds a program where the calling thread is. Where there is none, exit is what a shell would say.
+func lookPath(name string, env []string) (path string, exit int, err error) {
+	candidates := []string{name}
+	if !strings.Contains(name, "/") {
+		candidates = nil
+		for _, v := range slices.Backward(env) {
+			if dirs, ok := strings.CutPrefix(v, "PATH="); ok {
+				for dir := range strings.SplitSeq(dirs, ":") {
+					candidates = append(candidates, filepath.Join(dir, name))
+				}
+				break
+			}
+		}
+	}
+	exit, err = notFound, fmt.Errorf("%s: command not found in the machine", name)
+	for _, path := range candidates {
+		info, statErr := os.Stat(path)
+		if statErr != nil || info.IsDir() {
+			continue
+		}
+		if info.Mode()&0o111 != 0 {
+			return path, 0, nil
+		}
+		exit, err = notExecutable, fmt.Errorf("%s: permission denied: it is not executable", path)
+	}
+	return "", exit, err
+}
+
+// withTerminal runs a command with a terminal of the machine, where the calling thread is.
+func withTerminal(cmd *exec.Cmd, c Command) (int, error) {
+	master, slave, err := openTerminal()
+	if err != nil {
+		return 0, fmt.Errorf("open a terminal in the machine: %w", err)
+	}
+	defer master.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
+	if outer, ok := c.Stdin.(*os.File); ok && term.IsTerminal(int(outer.Fd())) {
+		resize := func() {
+			if size, err := unix.IoctlGetWinsize(int(outer.Fd()), unix.TIOCGWINSZ); err == nil {
+				_ = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, size)
+			}
+		}
+		resize()
+		resized := make(chan os.Signal, 1)
+		signal.Notify(resized, syscall.SIGWINCH)
+		defer func() { signal.Stop(resized); close(resized) }()
+		go func() {
+			for range resized {
+				resize()
+			}
+		}()
+		before, err := term.MakeRaw(int(outer.Fd()))
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = term.Restore(int(outer.Fd()), before) }()
+	}
+	err = cmd.Start()
+	slave.Close()
+	if err != nil {
+		return notExecutable, err
+	}
+	if c.Stdin != nil {
+		go func() { // it may wait for a key when the command has long ended
+			_, _ = io.Copy(master, c.Stdin)
+			_, _ = master.Write([]byte{4}) // the end of the input, for who has no terminal
+		}()
+	}
+	shown := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(c.Stdout, master) // ends with EIO when nothing has the other end open
+		close(shown)
+	}()
+	err = cmd.Wait()
+	select {
+	case <-shown:
+	case <-time.After(time.Second): // something in the background keeps the terminal
+	}
+	return status(err)
+}
+
+func openTerminal() (master, slave *os.File, err error) {
+	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := master.SyscallConn()
+	if err != nil {
+		master.Close()
+		return nil, nil, err
+	}
+	var number int
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
+			number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	})
+	if err = errors.Join(err, failed); err == nil {
+		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		master.Close()
+		return nil, nil, err
+	}
+	return master, slave, nil
+}

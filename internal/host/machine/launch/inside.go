@@ -1,0 +1,84 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+)
+
+// inside is the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
+func inside() error {
+	// A control group namespace belongs to a thread until exec makes that thread the only one.
+	runtime.LockOSThread()
+	var spec Spec
+	if err := readSpec(&spec); err != nil {
+		return err
+	}
+	if _, err := unix.Setsid(); err != nil {
+		return fmt.Errorf("begin a session: %w", err)
+	}
+	host, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	group := host.Group(spec.Owner, spec.InstanceID)
+	if err := group.Enter(); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("make a control group namespace: %w", err)
+	}
+	if err := group.Settle(); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
+		return fmt.Errorf("set the host name %q: %w", spec.Hostname, err)
+	}
+	if err := mountAll(spec, host); err != nil {
+		return err
+	}
+	raiseLimits()
+	for _, fd := range []int{specFD, errorsFD} {
+		syscall.CloseOnExec(fd)
+	}
+	err = unix.Exec(spec.Init[0], spec.Init, environment)
+	return fmt.Errorf("start %s: %w", spec.Init[0], err)
+}
+
+func readSpec(spec *Spec) error {
+	f := os.NewFile(specFD, "spec")
+	if f == nil {
+		return fmt.Errorf("this stage is started by \"coracle-node launch --spec FILE\"")
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, 16<<20))
+	if err != nil {
+		return fmt.Errorf("this stage is started by \"coracle-node launch --spec FILE\": %w", err)
+	}
+	return json.Unmarshal(data, spec)
+}
+
+// raiseLimits gives the machine what init has on a host of its own. Without CAP_SYS_RESOURCE the host's own limits hold.
+func raiseLimits() {
+	for resource, want := range map[int]uint64{
+		unix.RLIMIT_NOFILE:  1 << 20,
+		unix.RLIMIT_NPROC:   unix.RLIM_INFINITY,
+		unix.RLIMIT_MEMLOCK: unix.RLIM_INFINITY,
+		unix.RLIMIT_CORE:    unix.RLIM_INFINITY,
+	} {
+		l := unix.Rlimit{Cur: want, Max: want}
+		if unix.Setrlimit(resource, &l) == nil {
+			continue
+		}
+		if err := unix.Getrlimit(resource, &l); err == nil && l.Cur != l.Max {
+			l.Cur = l.Max
+			_ = unix.Setrlimit(resource, &l) // within the hard limit this cannot fail
+		}
+	}
+}

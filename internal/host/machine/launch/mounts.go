@@ -1,0 +1,272 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+)
+
+// Directories in a machine's Dir, beside those that the Spec's Mounts name.
+const (
+	diskDir     = "root"     // the upper layer of /: what the machine has written
+	usrDir      = "usr"      // the upper layer of /usr
+	rootDir     = "mnt"      // where the root file system is put together, in the machine's mount namespace only
+	hardwareDir = "hardware" // see Hardware
+)
+
+// mountAll makes the machine's root file system and makes it the root.
+func mountAll(spec Spec, host cgroup.Host) error {
+	// What is mounted from here on is the machine's alone.
+	if err := mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	root := filepath.Join(spec.Dir, rootDir)
+	if err := mountDisk(spec, root); err != nil {
+		return err
+	}
+	if err := mountKernel(root); err != nil {
+		return err
+	}
+	if err := mountCgroups(filepath.Join(root, "sys/fs/cgroup"), host); err != nil {
+		return err
+	}
+	if err := makeDevices(filepath.Join(root, "dev")); err != nil {
+		return err
+	}
+	if err := spec.Hardware.mount(filepath.Join(spec.Dir, hardwareDir), root); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(root, "run/coracle"), 0o755); err != nil {
+		return err
+	}
+	own := Mount{Source: filepath.Join(spec.Dir, RunDir), Target: "/run/coracle"}
+	for _, m := range append([]Mount{own}, spec.Mounts...) {
+		if err := bind(m.Source, filepath.Join(root, m.Target), m.ReadOnly); err != nil {
+			return err
+		}
+	}
+	return pivot(root)
+}
+
+// mountDisk mounts what survives a reboot. /usr is a layer of its own, because an overlay over the host's / would hold itself: the
+// machine's directory is below it.
+func mountDisk(spec Spec, root string) error {
+	err := overlay(root, filepath.Join(spec.Dir, diskDir), spec.Skeleton)
+	if err != nil {
+		return err
+	}
+	lower := []string{"/usr"}
+	if _, err := os.Stat(filepath.Join(spec.Skeleton, "usr")); err == nil {
+		lower = []string{filepath.Join(spec.Skeleton, "usr"), "/usr"}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "usr"), 0o755); err != nil {
+		return err
+	}
+	return overlay(filepath.Join(root, "usr"), filepath.Join(spec.Dir, usrDir), lower...)
+}
+
+func overlay(target, dir string, lower ...string) error {
+	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace
+	for i := range lower {
+		lower[i] = escape(lower[i])
+	}
+	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escape(filepath.Join(dir, "upper")) + ",workdir=" + escape(filepath.Join(dir, "work"))
+	err := mount("overlay", target, "overlay", 0, options)
+	if errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("%w: the file system of %s cannot hold what is written over another (it may be an overlay itself): keep the data directory on ext4 or xfs, in a container on a volume", err, dir)
+	}
+	return err
+}
+
+// mountKernel mounts the kernel's own file systems, and those in memory.
+func mountKernel(root string) error {
+	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	for _, m := range []struct {
+		source, target string
+		flags          uintptr
+		options        string
+		optional       bool
+	}{
+		{source: "proc", target: "proc", flags: quiet},
+		{source: "sysfs", target: "sys", flags: quiet},
+		{source: "tmpfs", target: "sys/fs/cgroup", flags: quiet, options: "mode=755"},
+		{source: "bpf", target: "sys/fs/bpf", flags: quiet, options: "mode=700", optional: true},
+		{source: "tmpfs", target: "dev", flags: unix.MS_NOSUID, options: "mode=755,size=4m"},
+		{source: "devpts", target: "dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, options: "newinstance,ptmxmode=0666,mode=0620,gid=5"},
+		{source: "tmpfs", target: "dev/shm", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777"},
+		{source: "mqueue", target: "dev/mqueue", flags: quiet, optional: true},
+		{source: "tmpfs", target: "run", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=755"},
+		{source: "tmpfs", target: "tmp", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777"},
+	} {
+		target := filepath.Join(root, m.target)
+		if err := os.MkdirAll(target, 0o755); err != nil && !m.optional {
+			return err
+		}
+		if err := mount(m.source, target, m.source, m.flags, m.options); err != nil && !m.optional {
+			return err
+		}
+	}
+	// Nobody in a machine is to press the host's keys or read its memory.
+	for _, file := range []string{"proc/sysrq-trigger", "proc/kcore"} {
+		if err := hide(filepath.Join(root, file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountCgroups mounts every hierarchy of the host; the cgroup namespace shows of each what is the machine's.
+func mountCgroups(dir string, host cgroup.Host) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if host.V2() {
+		return mount("cgroup2", dir, "cgroup2", flags, "nsdelegate")
+	}
+	for _, h := range host {
+		if h.V2 {
+			continue // it has no controllers here
+		}
+		at := filepath.Join(dir, filepath.Base(h.Mount))
+		if err := os.Mkdir(at, 0o755); err != nil {
+			return err
+		}
+		options := strings.Join(h.Controllers, ",")
+		if strings.HasPrefix(options, "name=") {
+			options = "none," + options
+		}
+		if err := mount("cgroup", at, "cgroup", flags, options); err != nil {
+			return err
+		}
+		for _, c := range h.Controllers { // cpu -> cpu,cpuacct
+			if c = strings.TrimPrefix(c, "name="); c != filepath.Base(h.Mount) {
+				if err := os.Symlink(filepath.Base(h.Mount), filepath.Join(dir, c)); err != nil && !errors.Is(err, fs.ErrExist) {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// makeDevices makes the devices that a machine has: none of the host's hardware.
+func makeDevices(dir string) error {
+	for _, d := range []struct {
+		name         string
+		mode         uint32
+		major, minor uint32
+		optional     bool // where the host has it
+	}{
+		{name: "null", mode: 0o666, major: 1, minor: 3},
+		{name: "zero", mode: 0o666, major: 1, minor: 5},
+		{name: "full", mode: 0o666, major: 1, minor: 7},
+		{name: "random", mode: 0o666, major: 1, minor: 8},
+		{name: "urandom", mode: 0o666, major: 1, minor: 9},
+		{name: "kmsg", mode: 0o600, major: 1, minor: 11},
+		{name: "tty", mode: 0o666, major: 5, minor: 0},
+		{name: "fuse", mode: 0o666, major: 10, minor: 229, optional: true},
+		{name: "net/tun", mode: 0o666, major: 10, minor: 200, optional: true},
+	} {
+		if d.optional {
+			if _, err := os.Stat(filepath.Join("/dev", d.name)); err != nil {
+				continue
+			}
+		}
+		path := filepath.Join(dir, d.name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mknod(path, unix.S_IFCHR|d.mode, int(unix.Mkdev(d.major, d.minor))); err != nil {
+			return fmt.Errorf("make the device %s: %w", d.name, err)
+		}
+		if err := os.Chmod(path, fs.FileMode(d.mode)); err != nil { // whatever the umask
+			return err
+		}
+	}
+	for name, target := range map[string]string{
+		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "core": "/proc/kcore",
+		"console": "/proc/1/fd/1", // what GetConsoleOutput shows
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hide shows an empty file in the place of another, where there is one.
+func hide(file string) error {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return bind("/dev/null", file, true)
+}
+
+// bind mounts source on target. A target that is missing is made.
+func bind(source, target string, readOnly bool) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return fmt.Errorf("mount on %s: %w", target, err)
+	}
+	if _, err := os.Lstat(target); errors.Is(err, fs.ErrNotExist) {
+		if err := create(target, info.IsDir()); err != nil {
+			return err
+		}
+	}
+	if err := mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	if !readOnly {
+		return nil
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(target, &st); err != nil {
+		return err
+	}
+	kept := uintptr(st.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC) // they cannot be taken off
+	return mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, "")
+}
+
+func create(target string, dir bool) error {
+	if dir {
+		return os.MkdirAll(target, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// pivot makes root the root, and leaves nothing of the host's mounts.
+func pivot(root string) error {
+	if err := unix.Chdir(root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("make %s the root: %w", root, err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil { // the old root lies on top
+		return fmt.Errorf("leave the host's root: %w", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	// As systemd does: what a pod mounts with Bidirectional propagation is seen by the machine.
+	return mount("none", "/", "", unix.MS_REC|unix.MS_SHARED, "")
+}
+
+func mount(source, target, kind string, flags uintptr, options string) error {
+	if err := unix.Mount(source, target, kind, flags, options); err != nil {
+		return &fs.PathError{Op: "mount " + source + " on", Path: target, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package launch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+)
+
+// second is the argument that makes the program its second stage. It finds the spec and a pipe for errors at these descriptors.
+const (
+	second   = "inside"
+	specFD   = 3
+	errorsFD = 4
+)
+
+// environment is that of init. None of the marks by which processes of the daemon are found are in it: what runs inside is found by its
+// PID namespace, and ends with it.
+var environment = []string{
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"HOME=/root",
+	"TERM=linux",
+	"container=coracle",
+}
+
+// run is the first stage.
+func run(spec Spec) error {
+	// The thread that starts init must not end before this process does: with it would end init (PR_SET_PDEATHSIG).
+	runtime.LockOSThread()
+	buttons := make(chan os.Signal, 4)
+	signal.Notify(buttons, syscall.SIGTERM, syscall.SIGINT)
+	m := &machine{spec: spec, buttons: buttons}
+	if before, err := ReadStatus(spec.Dir); err == nil && before.Boot == spec.Boot {
+		m.starts = before.Starts
+	}
+	for {
+		again, err := m.boot()
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+type machine struct {
+	spec    Spec
+	buttons chan os.Signal
+	starts  int
+}
+
+func (m *machine) tell(state string, err error) error {
+	s := Status{Boot: m.spec.Boot, State: state, Since: time.Now().UTC(), Starts: m.starts}
+	if err != nil {
+		s.Error = err.Error()
+	}
+	return writeJSON(filepath.Join(m.spec.Dir, StatusFile), s)
+}
+
+// boot runs the machine once, and reports whether it is to boot again.
+func (m *machine) boot() (again bool, err error) {
+	m.starts++
+	if err := m.tell(Starting, nil); err != nil {
+		return false, err
+	}
+	init, err := m.start()
+	if err != nil {
+		return false, errors.Join(err, m.tell(Failed, err))
+	}
+	if err := m.tell(Running, nil); err != nil {
+		return false, err
+	}
+	ended := make(chan syscall.WaitStatus, 1)
+	go func() {
+		state, err := init.Wait()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "coracle-node launch: wait for init: %v\n", err)
+			ended <- syscall.WaitStatus(syscall.SIGKILL)
+			return
+		}
+		ended <- state.Sys().(syscall.WaitStatus)
+	}()
+	off := false
+	for {
+		select {
+		case <-m.buttons:
+			off = true
+			_ = init.Signal(syscall.SIGTERM) // it may have ended
+			continue
+		case status := <-ended:
+			switch {
+			case status.Signaled() && status.Signal() == syscall.SIGHUP && !off: // reboot(LINUX_REBOOT_CMD_RESTART), see pid_namespaces(7)
+				return true, nil
+			case off, status.Signaled() && status.Signal() == syscall.SIGINT: // reboot(LINUX_REBOOT_CMD_POWER_OFF) or HALT
+				if err := m.tell(PoweredOff, nil); err != nil || off {
+					return false, err
+				}
+				<-m.buttons // a machine that is off does not start by itself
+				return false, nil
+			}
+			err := fmt.Errorf("init of %s ended: %s", m.spec.InstanceID, describe(status))
+			return false, errors.Join(err, m.tell(Crashed, err))
+		}
+	}
+}
+
+func describe(s syscall.WaitStatus) string {
+	if s.Signaled() {
+		return "signal: " + s.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", s.ExitStatus())
+}
+
+// start makes everything ready and returns the process that has become init.
+func (m *machine) start() (*os.Process, error) {
+	host, err := cgroup.Open()
+	if err != nil {
+		return nil, err
+	}
+	group := host.Group(m.spec.Owner, m.spec.InstanceID)
+	if err := group.Create(m.spec.Size); err != nil {
+		return nil, err
+	}
+	if err := m.spec.Hardware.write(filepath.Join(m.spec.Dir, hardwareDir)); err != nil {
+		return nil, fmt.Errorf("write what the machine sees of its hardware: %w", err)
+	}
+	for _, d := range []string{diskDir + "/upper", diskDir + "/work", usrDir + "/upper", usrDir + "/work", rootDir, RunDir} {
+		if err := os.MkdirAll(filepath.Join(m.spec.Dir, d), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := enterNetwork(m.spec.Network); err != nil {
+		return nil, err
+	}
+	if err := resetNetwork(); err != nil {
+		return nil, fmt.Errorf("reset the network interfaces: %w", err)
+	}
+	return m.fork()
+}
+
+// fork starts the second stage, and returns when it has become init.
+func (m *machine) fork() (*os.Process, error) {
+	// A file, not a pipe: nobody has to write while the other reads.
+	content, err := json.Marshal(m.spec)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := memory("spec", content)
+	if err != nil {
+		return nil, err
+	}
+	defer spec.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	self, err := os.Executable()
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	p, err := os.StartProcess(self, []string{"coracle-node", "launch", second}, &os.ProcAttr{
+		Dir:   "/",
+		Env:   environment,
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, spec, w},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+			Pdeathsig:  syscall.SIGKILL,
+		},
+	})
+	w.Close()
+	if err != nil {
+		return nil, fmt.Errorf("make the machine's namespaces: %w", err)
+	}
+	said, err := io.ReadAll(r) // ends when the pipe closes: by exec, or by death
+	if err == nil && len(said) > 0 {
+		err = errors.New(string(said))
+	}
+	if err != nil {
+		_ = p.Kill() // it is ending
+		_, _ = p.Wait()
+		return nil, err
+	}
+	return p, nil
+}
+
+// memory is a file without a name.
+func memory(name string, content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := f.WriteAt(content, 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

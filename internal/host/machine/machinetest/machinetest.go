@@ -1,0 +1,142 @@
+// Package machinetest is what tests of machines boot: an init of a few lines, and a network namespace to boot it in.
+//
+// The test program is its own coracle-node: it calls Main first thing in TestMain.
+package machinetest
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Init is where machines of tests find their init.
+const Init = "/usr/lib/coracle/coracle-node"
+
+// Main makes the program the init of a machine when it is called as that; otherwise it returns.
+//
+// The init writes "up" to its console, runs /etc/rc if there is such a file, and then waits: SIGTERM is the power button, SIGUSR1 a
+// reboot from inside, SIGUSR2 a shutdown from inside. With the file /etc/stubborn it ignores the power button.
+func Main() {
+	if len(os.Args) < 2 || os.Args[1] != "init" {
+		return
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCHLD)
+	if _, err := os.Stat("/etc/rc"); err == nil {
+		out, err := exec.Command("/bin/sh", "/etc/rc").CombinedOutput()
+		fmt.Printf("rc: %s (%v)\n", out, err)
+	}
+	fmt.Println("up")
+	for s := range signals {
+		switch s {
+		case syscall.SIGTERM:
+			if _, err := os.Stat("/etc/stubborn"); err == nil {
+				fmt.Println("stubborn")
+				continue
+			}
+			fmt.Println("down")
+			_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+		case syscall.SIGUSR1:
+			_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+		case syscall.SIGUSR2:
+			_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+		case syscall.SIGCHLD:
+			for {
+				if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// Skeleton is a root file system whose programs are the host's.
+func Skeleton(dir string) error {
+	for _, d := range []string{"etc", "proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/lib/containerd", "var/lib/kubelet", "usr/lib/coracle", "usr/local"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, Init), nil, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "etc/machine-id"), nil, 0o644); err != nil {
+		return err
+	}
+	for name, target := range map[string]string{"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Owner is the mark of a daemon that exists for one test only.
+func Owner(t testing.TB) string {
+	if os.Geteuid() != 0 {
+		t.Skip("machines of namespaces need root")
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Network makes a network namespace with an eth0, bound to a file, and returns its path. It goes with the test.
+func Network(t testing.TB, dir, name string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := In("", func() error {
+		if _, err := netns.New(); err != nil {
+			return err
+		}
+		// Alone in its namespace it need not be the end of a cable.
+		eth0 := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}}
+		if err := netlink.LinkAdd(eth0); err != nil {
+			return err
+		}
+		return unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "", unix.MS_BIND, "")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	return path
+}
+
+// In calls f on a thread of its own, in the network namespace at path if that is not empty.
+func In(path string, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		if path != "" {
+			ns, err := netns.GetFromPath(path)
+			if err != nil {
+				done <- err
+				return
+			}
+			defer ns.Close()
+			if err := netns.Set(ns); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- f()
+	}()
+	return <-done
+}
