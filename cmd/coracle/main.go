@@ -64,7 +64,7 @@ func root() *cobra.Command {
 	cmd.AddCommand(
 		upCommand(), downCommand(), serveCommand(), envCommand(), statusCommand(), auditCommand(), demoCommand(), doctorCommand(),
 		accountCommand(), bundlesCommand(), backupCommand(), restoreCommand(), resetCommand(), versionCommand(),
-		etcdCommand(), operationsCommand(),
+		etcdCommand(), endpointCommand(), operationsCommand(),
 	)
 	return cmd
 }

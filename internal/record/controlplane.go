@@ -22,8 +22,13 @@ type ControlPlane struct {
 	// DeleteFailed says why deletion does not get on, for health and status.
 	DeleteFailed string
 
-	// Endpoint is the API server's URL, "https://127.0.0.1:34567".
+	// Endpoint is the API server's URL for users, "https://0123….gr7.eu-west-1.eks.amazonaws.com", or
+	// "https://127.0.0.1:34567" where machines have no network.
 	Endpoint string
+	// Port is where the API server listens, on 127.0.0.1.
+	Port int `json:",omitempty"`
+	// PublicAddress is that of the public endpoint, kept while there is none; empty where machines have no network.
+	PublicAddress string `json:",omitempty"`
 	// CertificateAuthority is the cluster CA, PEM.
 	CertificateAuthority []byte
 	// Version is the minor version that serves now, "1.35"; FullVersion what /version says.

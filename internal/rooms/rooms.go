@@ -77,7 +77,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, nil,
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/host/program", "internal/version", "kubernetes"}, world,
+	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
 		"flags and wiring only"},
 
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),

@@ -1,25 +1,35 @@
 package endpoint
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/coracle-eks/coracle/internal/host/names"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
+// ProcessName is the name of the process among those of its owner.
+const ProcessName = "endpoint"
+
 // Host keeps the process running. *process.Supervisor does.
 type Host interface {
 	Ensure(ctx context.Context, spec process.Spec) (process.Status, error)
 }
 
-// Options are what a Controller needs.
+// Options are what a Controller needs. All but those marked optional must be set.
 type Options struct {
 	Store *store.Store
 	Host  Host
@@ -27,7 +37,7 @@ type Options struct {
 	Owner string
 	// Dir is the process's directory, on a short path because there are unix sockets in it: /run/coracle/<owner>/endpoint.
 	Dir string
-	// Log is the file for what the process has to say.
+	// LogFile is for what the process has to say.
 	LogFile string
 	// Program is this program; the process is its command "endpoint".
 	Program string
@@ -35,28 +45,108 @@ type Options struct {
 	Namespace func(name string) string
 	// PublicRange is the daemon's range of public addresses. Its first /24 is infrastructure.
 	PublicRange netip.Prefix
-	// Changed tells that namespaces have come or gone (optional).
-	Changed reconcile.Source
-	Log     *slog.Logger // slog.Default() when nil
+	// API is the address of the AWS APIs in every VPC.
+	API netip.Addr
+	Log *slog.Logger // slog.Default() when nil
+	// SetNames enters names of the host; names.Set when nil (optional).
+	SetNames func(owner string, entries []names.Entry) error
 }
 
 // Controller makes endpoints real.
-type Controller struct{ o Options }
+type Controller struct {
+	o    Options
+	rows rows
+
+	mu       sync.Mutex
+	written  []byte            // what the process has read
+	problems map[string]string // that it has said then
+}
 
 // New makes a controller; nothing happens before it is run.
 func New(o Options) (*Controller, error) {
 	if !o.PublicRange.IsValid() || !o.PublicRange.Addr().Is4() || o.PublicRange.Bits() > 24 {
 		return nil, fmt.Errorf("the range of public addresses %s is not an IPv4 range of a /24 at least", o.PublicRange)
 	}
-	return &Controller{o: o}, nil
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.SetNames == nil {
+		o.SetNames = names.Set
+	}
+	return &Controller{o: o, rows: openRows(o.Store)}, nil
 }
 
 // Controllers are what reconcile.Run runs.
-func (c *Controller) Controllers() []reconcile.Controller { return nil }
+func (c *Controller) Controllers() []reconcile.Controller {
+	all := func(string) []string { return []string{"all"} } // it is one file
+	return []reconcile.Controller{{
+		Name: "endpoint",
+		Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			_, err := c.sync(ctx, false) // what the process could not do it tries again by itself
+			return reconcile.Result{}, err
+		},
+		Sources: []reconcile.Source{
+			func(ctx context.Context, changed func(string)) { changed("all"); <-ctx.Done() },
+			reconcile.Mapped(c.rows.clusters, "", all),
+			reconcile.Mapped(c.rows.planes, "", all),
+			reconcile.Mapped(c.rows.vpcs, "", all),
+			reconcile.Mapped(c.rows.addresses, "", all),
+			reconcile.Mapped(c.rows.publicIPs, "", all),
+			reconcile.Mapped(c.rows.endpoints, "", all),
+			reconcile.Mapped(c.rows.instances, "", all),
+		},
+		Resync:     30 * time.Second,
+		MaxBackoff: 5 * time.Second,
+	}}
+}
 
-// Apply makes the endpoints of the cluster as its rows say, and returns once they are.
+// Apply makes the endpoints of the cluster as its rows say, and returns once they are. It fails when they cannot be: the
+// network of the cluster may not be there yet.
 func (c *Controller) Apply(ctx context.Context, cluster record.Cluster) error {
-	return errors.New("not yet")
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	wait := time.NewTicker(50 * time.Millisecond)
+	defer wait.Stop()
+	for again := false; ; again = true {
+		problems, err := c.sync(ctx, again)
+		if err != nil {
+			return err
+		}
+		failure := c.problemOf(cluster, problems)
+		if failure == nil {
+			return nil
+		}
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return failure
+		}
+	}
+}
+
+// applyTime is how long Apply waits for the network of a cluster, which somebody else makes.
+const applyTime = 15 * time.Second
+
+// problemOf is what keeps the endpoints of a cluster from working.
+func (c *Controller) problemOf(cluster record.Cluster, problems map[string]string) error {
+	if why := problems[""]; why != "" {
+		return errors.New(why)
+	}
+	config, err := c.rows.ofCluster(c, cluster)
+	if err != nil {
+		return err
+	}
+	for _, f := range config.Forwards {
+		if why := problems[f.key()]; why != "" {
+			return fmt.Errorf("the endpoint of the cluster at %s: %s", f.Listen, why)
+		}
+	}
+	for _, e := range config.Egresses {
+		if why := problems[e.key()]; why != "" {
+			return fmt.Errorf("the API server's way into the VPC: %s", why)
+		}
+	}
+	return nil
 }
 
 // EgressSocket is the unix socket of the proxy through which the cluster's API server reaches its VPC.
@@ -64,5 +154,99 @@ func (c *Controller) EgressSocket(clusterID string) string {
 	return filepath.Join(c.o.Dir, clusterID+".sock")
 }
 
+// Name is the name of a cluster's endpoint, https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html.
+func Name(cluster record.Cluster) string {
+	return cluster.ID + ".gr7." + cluster.Region + ".eks.amazonaws.com"
+}
+
+// The addresses of public endpoints in the first /24 of the public range.
+const firstPublic, lastPublic = 16, 254
+
 // PublicAddress chooses an address for a cluster's public endpoint that is not taken.
-func (c *Controller) PublicAddress(taken []string) (string, error) { return "", errors.New("not yet") }
+func (c *Controller) PublicAddress(taken []string) (string, error) {
+	base := c.o.PublicRange.Masked().Addr().As4()
+	for n := firstPublic; n <= lastPublic; n++ {
+		base[3] = byte(n)
+		if a := netip.AddrFrom4(base).String(); !slices.Contains(taken, a) {
+			return a, nil
+		}
+	}
+	return "", fmt.Errorf("all %d addresses for public endpoints of clusters (%s) are taken: delete a cluster, or run another coracle with --data-dir", lastPublic-firstPublic+1, c.o.PublicRange)
+}
+
+// sync brings file, process and names to what the rows say, and tells what the process could not do. It asks the process when
+// there is something new for it, or if it is told to ask again.
+func (c *Controller) sync(ctx context.Context, again bool) (problems map[string]string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	config, hosts, err := c.rows.config(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.o.SetNames(c.o.Owner, hosts); err != nil {
+		// The clusters work all the same, for everybody who finds them.
+		c.o.Log.Warn("cannot enter the names of cluster endpoints into "+names.File+": kubectl on this host will not find them", "error", err)
+	}
+	started, err := c.o.Host.Ensure(ctx, c.spec())
+	if err != nil {
+		return nil, fmt.Errorf("start the process that serves cluster endpoints and DNS: %w", err)
+	}
+	if bytes.Equal(text, c.written) && !again && started.Running {
+		return c.problems, nil // and a process that has started since has read it
+	}
+	c.written = nil
+	if err := writeConfig(c.o.Dir, text); err != nil {
+		return nil, fmt.Errorf("tell the endpoint process what to do: %w", err)
+	}
+	answer, err := c.tell(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the endpoint process does not answer (its log is %s): %w", c.o.LogFile, err)
+	}
+	c.written, c.problems = text, answer.Problems
+	return c.problems, nil
+}
+
+// spec is the process. Its arguments stay the same, or it would be replaced, and with it every connection.
+func (c *Controller) spec() process.Spec {
+	return process.Spec{
+		Name: ProcessName,
+		Path: c.o.Program,
+		Args: []string{"endpoint", "--dir", c.o.Dir},
+		Env: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"GOGC=50", "GOMEMLIMIT=64MiB",
+		},
+		Dir:         "/",
+		Log:         c.o.LogFile,
+		Grace:       5 * time.Second,
+		OOMScoreAdj: -800,
+		Revision:    "1",
+	}
+}
+
+// tell has the process read its file and returns what it says. One that is just starting gets a moment.
+func (c *Controller) tell(ctx context.Context) (r report, err error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTime)
+	defer cancel()
+	wait := time.NewTicker(10 * time.Millisecond)
+	defer wait.Stop()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", controlSocket(c.o.Dir))
+		if err == nil {
+			deadline, _ := ctx.Deadline()
+			err = errors.Join(conn.SetDeadline(deadline), json.NewDecoder(conn).Decode(&r), conn.Close())
+			if err == nil {
+				return r, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return r, err
+		case <-wait.C:
+		}
+	}
+}

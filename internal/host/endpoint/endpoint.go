@@ -4,20 +4,25 @@
 // nor a pod notices when the daemon restarts. It does what one file says, its [Config]:
 //
 //   - [Forward]: TCP connections to an address in a network namespace lead to an API server, which listens on
-//     127.0.0.1 of the host. The public endpoint of a cluster is one in the namespace "internet", for those that its
+//     127.0.0.1 of the host. The public endpoint of a cluster is one in the namespace "internet", for those whom its
 //     publicAccessCidrs allow; the private one is on the cluster's network interfaces, behind their security groups.
 //   - [Egress]: a kube-apiserver that wants to reach a kubelet, a webhook or an aggregated API asks for the connection
-//     here (HTTP CONNECT on a unix socket, https://kubernetes.io/docs/tasks/extend-kubernetes/setup-konnectivity/), and it
-//     starts at the cluster's network interfaces.
-//   - [Resolver]: the DNS server of a VPC, on the second address of its range and 169.254.169.253.
+//     here (HTTP CONNECT on a unix socket, as its egress selector does), and it starts at the cluster's network interfaces.
+//   - [Resolver]: the DNS server of a VPC, on the second address of its range and on 169.254.169.253.
 //
-// The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Subnets, Addresses, VPCEndpoints
+// The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Addresses, VPCEndpoints
 // and Instances, writes the file, has the process read it, and enters the names of clusters into the host's /etc/hosts.
 // It writes no rows. Everything follows from the store: kill either of the two at any instruction, and the next look repairs it.
 package endpoint
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
 	"path/filepath"
 )
 
@@ -26,6 +31,9 @@ type Config struct {
 	Forwards  []Forward
 	Egresses  []Egress
 	Resolvers []Resolver
+	// Names are addresses by name as the internet knows them: the endpoints of clusters. Every resolver answers them,
+	// unless its own Records say otherwise.
+	Names map[string][]netip.Addr
 }
 
 // Forward leads TCP connections to a server on this host.
@@ -35,9 +43,11 @@ type Forward struct {
 	Listen    netip.AddrPort
 	// Target is where the connections lead, in the host's namespace: "127.0.0.1:20001".
 	Target string
-	// Allow are the sources that may connect; packets of others are dropped. Nil allows everybody, an empty list nobody.
-	Allow []netip.Prefix
+	// Allow are the sources that may connect; packets of others are dropped. Nil allows everybody.
+	Allow []netip.Prefix `json:",omitempty"`
 }
+
+func (f Forward) key() string { return "forward " + f.Listen.String() + " in " + place(f.Namespace) }
 
 // Egress is a proxy through which an API server connects to what is in a VPC.
 type Egress struct {
@@ -48,6 +58,8 @@ type Egress struct {
 	// DNS is where names are looked up, in that namespace.
 	DNS netip.AddrPort
 }
+
+func (e Egress) key() string { return "egress from " + place(e.Namespace) }
 
 // Resolver is the DNS server of a VPC.
 // https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
@@ -60,15 +72,54 @@ type Resolver struct {
 	CIDRs []netip.Prefix
 	// API is the address of AWS's APIs.
 	API netip.Addr
-	// Public are the private addresses in this VPC by their public ones, for the public DNS names (enableDnsHostnames).
+	// Public are the private addresses in this VPC by their public ones, for the public DNS names.
 	Public map[netip.Addr]netip.Addr `json:",omitempty"`
-	// Records are addresses by name, in lower case and without the dot at the end: cluster endpoints, interface
+	// Records are addresses by name, in lower case and without the dot at the end: private endpoints of clusters, interface
 	// endpoints, resource names of instances, and private hosted zones once there are any.
 	Records map[string][]netip.Addr `json:",omitempty"`
-	// Zones are the domains for which Records are all there is.
-	Zones []string `json:",omitempty"`
+}
+
+func (r Resolver) key() string { return "DNS in " + place(r.Namespace) }
+
+func place(namespace string) string {
+	if namespace == "" {
+		return "the host's namespace"
+	}
+	return filepath.Base(namespace)
+}
+
+// report is what the process answers after it has read its file: what of it is not so, and why, by key.
+type report struct {
+	Problems map[string]string
 }
 
 // The files in the process's directory.
 func configFile(dir string) string    { return filepath.Join(dir, "config.json") }
 func controlSocket(dir string) string { return filepath.Join(dir, "control.sock") }
+
+// readConfig reads the file. There is nothing to do when there is none.
+func readConfig(dir string) (c Config, err error) {
+	text, err := os.ReadFile(configFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", configFile(dir), err)
+	}
+	return c, nil
+}
+
+// writeConfig replaces the file at once.
+func writeConfig(dir string, text []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	name := configFile(dir)
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return cmp.Or(os.Chmod(name+".new", 0o600), os.Rename(name+".new", name))
+}

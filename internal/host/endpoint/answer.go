@@ -1,0 +1,180 @@
+package endpoint
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// How long answers may be kept, in seconds: what EC2 gives its names, and what may change when a cluster's access does.
+const (
+	nameTTL   = 60
+	recordTTL = 5
+)
+
+// answer is what a resolver knows of a question, as far as it is its business; nil when somebody else has to be asked.
+func answer(r *Resolver, names map[string][]netip.Addr, q dns.Question) *dns.Msg {
+	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
+	if q.Qclass != dns.ClassINET && q.Qclass != dns.ClassANY {
+		return refused()
+	}
+	_, parent, _ := strings.Cut(name, ".")
+	for _, record := range []string{name, "*." + parent} {
+		if all, ok := r.Records[record]; ok {
+			return addresses(q, recordTTL, all...)
+		}
+	}
+	if all, ok := names[name]; ok {
+		return addresses(q, recordTTL, all...)
+	}
+	if strings.HasSuffix(name, ".in-addr.arpa") {
+		return reverse(r, name, q)
+	}
+	switch {
+	case name == "instance-data.ec2.internal" || name == "instance-data":
+		return addresses(q, nameTTL, netip.AddrFrom4([4]byte{169, 254, 169, 254}))
+	case isIn(name, "ec2.internal"), isIn(name, "compute.internal"):
+		if a, ok := ipOf(name, "ip-", privateDomain(r.Region)); ok && inVPC(r, a) {
+			return addresses(q, nameTTL, a)
+		}
+		return missing(name)
+	case strings.HasPrefix(name, "ec2-") && isIn(name, "amazonaws.com"):
+		if a, ok := ipOf(name, "ec2-", publicDomain(r.Region)); ok {
+			if private, here := r.Public[a]; here {
+				a = private
+			}
+			return addresses(q, nameTTL, a)
+		}
+	case isAPI(name):
+		return addresses(q, nameTTL, r.API)
+	case isIn(name, "eks.amazonaws.com") && strings.Contains(name, ".gr7."):
+		return missing(name) // the endpoint of a cluster that is no more
+	}
+	return nil
+}
+
+// privateDomain and publicDomain are where EC2 names instances.
+// https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns-viewing.html
+func privateDomain(region string) string {
+	if region == "us-east-1" {
+		return "ec2.internal"
+	}
+	return region + ".compute.internal"
+}
+
+func publicDomain(region string) string {
+	if region == "us-east-1" {
+		return "compute-1.amazonaws.com"
+	}
+	return region + ".compute.amazonaws.com"
+}
+
+// isIn reports whether the name is the domain or below it.
+func isIn(name, domain string) bool {
+	return name == domain || strings.HasSuffix(name, "."+domain)
+}
+
+// ipOf is the address in a name such as ip-10-0-1-5.eu-west-1.compute.internal.
+func ipOf(name, prefix, domain string) (netip.Addr, bool) {
+	label, ok := strings.CutSuffix(name, "."+domain)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	label, ok = strings.CutPrefix(label, prefix)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(strings.ReplaceAll(label, "-", "."))
+	return a, err == nil && a.Is4()
+}
+
+func nameOf(a netip.Addr, prefix, domain string) string {
+	return prefix + strings.ReplaceAll(a.String(), ".", "-") + "." + domain + "."
+}
+
+func inVPC(r *Resolver, a netip.Addr) bool {
+	for _, p := range r.CIDRs {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// reverse answers for the addresses of the VPC, and for no others in private ranges there is anybody to ask (RFC 6303).
+func reverse(r *Resolver, name string, q dns.Question) *dns.Msg {
+	labels := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa"), ".")
+	for i, j := 0, len(labels)-1; i < j; i, j = i+1, j-1 {
+		labels[i], labels[j] = labels[j], labels[i]
+	}
+	a, err := netip.ParseAddr(strings.Join(labels, "."))
+	if err != nil {
+		return nil
+	}
+	var target string
+	switch {
+	case inVPC(r, a):
+		target = nameOf(a, "ip-", privateDomain(r.Region))
+	case r.Public[a].IsValid():
+		target = nameOf(a, "ec2-", publicDomain(r.Region))
+	case a.IsPrivate(), a.IsLinkLocalUnicast(), a.IsLoopback():
+		return missing(name)
+	default:
+		return nil
+	}
+	m := new(dns.Msg)
+	if q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY {
+		m.Answer = append(m.Answer, &dns.PTR{Hdr: header(q, dns.TypePTR, nameTTL), Ptr: target})
+	} else {
+		m.Ns = append(m.Ns, authority(name))
+	}
+	return m
+}
+
+func header(q dns.Question, kind uint16, ttl uint32) dns.RR_Header {
+	return dns.RR_Header{Name: q.Name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
+}
+
+// addresses answers with those of the family that was asked for.
+func addresses(q dns.Question, ttl uint32, all ...netip.Addr) *dns.Msg {
+	m := new(dns.Msg)
+	for _, a := range all {
+		switch {
+		case a.Is4() && (q.Qtype == dns.TypeA || q.Qtype == dns.TypeANY):
+			m.Answer = append(m.Answer, &dns.A{Hdr: header(q, dns.TypeA, ttl), A: a.AsSlice()})
+		case a.Is6() && (q.Qtype == dns.TypeAAAA || q.Qtype == dns.TypeANY):
+			m.Answer = append(m.Answer, &dns.AAAA{Hdr: header(q, dns.TypeAAAA, ttl), AAAA: a.AsSlice()})
+		}
+	}
+	if len(m.Answer) == 0 {
+		m.Ns = append(m.Ns, authority(strings.TrimSuffix(q.Name, ".")))
+	}
+	return m
+}
+
+func missing(name string) *dns.Msg {
+	m := new(dns.Msg)
+	m.Rcode = dns.RcodeNameError
+	m.Ns = append(m.Ns, authority(name))
+	return m
+}
+
+func refused() *dns.Msg {
+	m := new(dns.Msg)
+	m.Rcode = dns.RcodeRefused
+	return m
+}
+
+// authority says, beside that there is nothing, how long to believe it.
+func authority(name string) dns.RR {
+	zone := name
+	if labels := strings.Split(name, "."); len(labels) > 2 {
+		zone = strings.Join(labels[1:], ".")
+	}
+	return &dns.SOA{
+		Hdr: dns.RR_Header{Name: dns.Fqdn(zone), Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: recordTTL},
+		Ns:  "ns0." + dns.Fqdn(zone), Mbox: "hostmaster.amazon.com.",
+		Serial: 1, Refresh: 7200, Retry: 900, Expire: 1209600, Minttl: recordTTL,
+	}
+}

@@ -1,0 +1,65 @@
+package endpoint
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var regionLabel = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`)
+
+// apiDomains are those in which AWS's APIs have their names: https://docs.aws.amazon.com/general/latest/gr/rande.html.
+// In the last one are the dual-stack names of ECR's registries alone.
+var apiDomains = []string{"amazonaws.com", "amazonaws.com.cn", "api.aws", "on.aws"}
+
+// inFront are the labels that may stand before a service's own in the name of one of its endpoints; "*" is an account.
+var inFront = map[string][]string{
+	"ecr":                  {"api", "dkr", "*.dkr"},
+	"ecr-fips":             {"*.dkr"},
+	"dkr-ecr":              {"*"},
+	"dkr-ecr-fips":         {"*"},
+	"ecr-public":           {"api"},
+	"eks":                  {"oidc", "fips"},
+	"pricing":              {"api"},
+	"dynamodb":             {"streams"},
+	"tagging":              {"resource-groups"},
+	"sagemaker":            {"api", "runtime"},
+	"elasticloadbalancing": {"fips"},
+}
+
+// isAPI reports whether a name (lower case, no dot at the end) is that of an AWS API: SERVICE.REGION.amazonaws.com,
+// SERVICE-fips.REGION.amazonaws.com, SERVICE.REGION.api.aws, SERVICE.amazonaws.com for the global ones, and those with something
+// before the service. S3 is not among them, because so much else is downloaded from there, nor are names of what
+// belongs to a customer, such as load balancers, databases and instances.
+func isAPI(name string) bool {
+	for _, domain := range apiDomains {
+		rest, ok := strings.CutSuffix(name, "."+domain)
+		if !ok {
+			continue
+		}
+		labels := strings.Split(rest, ".")
+		last := len(labels) - 1
+		if regionLabel.MatchString(labels[last]) || labels[last] == "global" {
+			labels = labels[:last]
+		} else if last > 0 {
+			return false // without a region there are global services only, in one label
+		}
+		if len(labels) == 0 {
+			return false
+		}
+		service, front := labels[len(labels)-1], strings.Join(labels[:len(labels)-1], ".")
+		switch {
+		case service == "" || service == "s3" || strings.HasPrefix(service, "s3-") || service == "compute" || service == "elb":
+			return false
+		case front == "":
+			return domain != "on.aws"
+		}
+		if number, after, _ := strings.Cut(front, "."); isAccount(number) {
+			front = strings.TrimSuffix("*."+after, ".")
+		}
+		return slices.Contains(inFront[service], front)
+	}
+	return false
+}
+
+func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }

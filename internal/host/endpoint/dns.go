@@ -1,0 +1,115 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+)
+
+// resolver is a Resolver at work.
+type resolver struct {
+	spec     atomic.Pointer[Resolver]
+	names    *atomic.Pointer[map[string][]netip.Addr]
+	upstream *upstream
+	servers  []*dns.Server
+	done     sync.WaitGroup
+}
+
+func openResolver(spec Resolver, names *atomic.Pointer[map[string][]netip.Addr], up *upstream, log *slog.Logger) (r *resolver, err error) {
+	r = &resolver{names: names, upstream: up}
+	r.spec.Store(&spec)
+	defer func() {
+		if err != nil {
+			r.close()
+			r.done.Wait()
+		}
+	}()
+	for _, a := range spec.Addresses {
+		at := netip.AddrPortFrom(a, 53).String()
+		packets, err := ListenPacket(context.Background(), spec.Namespace, "udp", at)
+		if err != nil {
+			return r, err
+		}
+		r.serve(&dns.Server{PacketConn: packets, Handler: r}, log)
+		streams, err := Listen(context.Background(), spec.Namespace, "tcp", at)
+		if err != nil {
+			return r, err
+		}
+		r.serve(&dns.Server{Listener: streams, Handler: r}, log)
+	}
+	return r, nil
+}
+
+func (r *resolver) serve(s *dns.Server, log *slog.Logger) {
+	started := make(chan struct{})
+	s.NotifyStartedFunc = func() { close(started) }
+	r.servers = append(r.servers, s)
+	r.done.Go(func() {
+		if err := s.ActivateAndServe(); err != nil && !errors.Is(err, net.ErrClosed) {
+			log.Warn("DNS server ended", "error", err)
+		}
+	})
+	<-started
+}
+
+func (r *resolver) update(spec Resolver) { r.spec.Store(&spec) }
+
+func (r *resolver) close() {
+	for _, s := range r.servers { // without Shutdown, which waits for answers under way
+		if s.PacketConn != nil {
+			s.PacketConn.Close()
+		}
+		if s.Listener != nil {
+			s.Listener.Close()
+		}
+	}
+}
+
+// ServeDNS answers one query.
+func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
+	reply := r.reply(w, query)
+	if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
+		size := dns.MinMsgSize
+		if opt := query.IsEdns0(); opt != nil {
+			size = max(size, int(opt.UDPSize()))
+		}
+		reply.Truncate(size)
+	}
+	w.WriteMsg(reply) //nolint:errcheck // who asked has gone
+}
+
+func (r *resolver) reply(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
+	failure := func(code int) *dns.Msg { return new(dns.Msg).SetRcode(query, code) }
+	switch {
+	case query.Opcode != dns.OpcodeQuery:
+		return failure(dns.RcodeNotImplemented)
+	case len(query.Question) != 1:
+		return failure(dns.RcodeFormatError)
+	}
+	var names map[string][]netip.Addr
+	if known := r.names.Load(); known != nil {
+		names = *known
+	}
+	if own := answer(r.spec.Load(), names, query.Question[0]); own != nil {
+		code := own.Rcode
+		own.SetRcode(query, code)
+		own.Authoritative = false // it is a resolver
+		own.RecursionAvailable = true
+		if opt := query.IsEdns0(); opt != nil {
+			own.SetEdns0(4096, opt.Do())
+		}
+		return own
+	}
+	if reply := r.upstream.ask(query); reply != nil {
+		return reply
+	}
+	reply := failure(dns.RcodeServerFailure)
+	reply.RecursionAvailable = true
+	return reply
+}

@@ -1,0 +1,164 @@
+package endpoint
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// connectTime bounds the wait for what is in the VPC: kube-apiserver itself gives up after 30 seconds.
+const connectTime = 20 * time.Second
+
+// egress is an Egress at work.
+type egress struct {
+	listener *net.UnixListener
+	log      *slog.Logger
+	done     sync.WaitGroup
+	ctx      context.Context // of the connections into the VPC
+	cancel   context.CancelFunc
+
+	mu     sync.Mutex
+	spec   Egress
+	joined map[net.Conn]bool
+	closed bool
+}
+
+func openEgress(spec Egress, log *slog.Logger) (*egress, error) {
+	if err := os.Remove(spec.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: spec.Socket, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	e := &egress{listener: l, log: log, spec: spec, joined: map[net.Conn]bool{}}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.done.Go(e.accept)
+	return e, nil
+}
+
+func (e *egress) update(spec Egress) {
+	e.mu.Lock()
+	e.spec = spec
+	e.mu.Unlock()
+}
+
+func (e *egress) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.listener.Close()
+	for conn := range e.joined {
+		conn.Close()
+	}
+	e.mu.Unlock()
+	e.cancel()
+}
+
+func (e *egress) accept() {
+	for {
+		conn, err := e.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			e.log.Warn("cannot take connections", "error", err)
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		e.mu.Lock()
+		if e.closed {
+			conn.Close()
+		}
+		e.joined[conn] = true
+		spec := e.spec
+		e.mu.Unlock()
+		e.done.Go(func() {
+			e.serve(spec, conn)
+			e.mu.Lock()
+			delete(e.joined, conn)
+			e.mu.Unlock()
+		})
+	}
+}
+
+// serve is one connection of kube-apiserver: it names where it wants to go, and is there.
+func (e *egress) serve(spec Egress, client *net.UnixConn) {
+	defer client.Close()
+	client.SetReadDeadline(time.Now().Add(connectTime)) //nolint:errcheck // a socket has deadlines
+	reader := bufio.NewReader(client)
+	request, err := http.ReadRequest(reader)
+	if err != nil {
+		return
+	}
+	client.SetReadDeadline(time.Time{}) //nolint:errcheck
+	// What went wrong goes into the status line, which is what kube-apiserver shows of it.
+	refuse := func(status int, why string) {
+		fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", status, strings.Join(strings.Fields(why), " "))
+	}
+	if request.Method != http.MethodConnect {
+		refuse(http.StatusMethodNotAllowed, "only CONNECT is served here")
+		return
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, connectTime)
+	server, err := connect(ctx, spec, request.Host)
+	cancel()
+	if err != nil {
+		refuse(http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	defer server.Close()
+	if _, err := fmt.Fprintf(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	if n := reader.Buffered(); n > 0 { // it did not wait for the answer
+		early, _ := reader.Peek(n)
+		if _, err := server.Write(early); err != nil {
+			return
+		}
+	}
+	join(client, server)
+}
+
+// connect connects from the cluster's network interfaces.
+func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addresses := []string{host}
+	if net.ParseIP(host) == nil {
+		resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
+			err = within(spec.Namespace, func() error {
+				conn, err = new(net.Dialer).DialContext(ctx, network, spec.DNS.String())
+				return err
+			})
+			return conn, err
+		}}
+		if addresses, err = resolver.LookupHost(ctx, host); err != nil {
+			return nil, err
+		}
+	}
+	far := dialer
+	far.Timeout = connectTime
+	var conn net.Conn
+	for _, a := range addresses {
+		// One address at a time: with several Go would make goroutines, on threads that are elsewhere.
+		err = within(spec.Namespace, func() error {
+			conn, err = far.DialContext(ctx, "tcp", net.JoinHostPort(a, port))
+			return err
+		})
+		if err == nil {
+			return conn.(*net.TCPConn), nil
+		}
+	}
+	return nil, err
+}

@@ -1,0 +1,216 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// dialTime bounds the wait for an API server on this host, which answers at once or not at all.
+const dialTime = 5 * time.Second
+
+var dialer = func() net.Dialer {
+	d := net.Dialer{Timeout: dialTime}
+	d.SetMultipathTCP(false)
+	return d
+}()
+
+// forwarder is a Forward at work.
+type forwarder struct {
+	listener *net.TCPListener
+	log      *slog.Logger
+	done     sync.WaitGroup
+	ctx      context.Context // of the connections to the server
+	cancel   context.CancelFunc
+
+	mu     sync.Mutex
+	spec   Forward
+	joined map[*net.TCPConn]netip.Addr // with the source, of each client
+	closed bool
+}
+
+func openForward(spec Forward, log *slog.Logger) (*forwarder, error) {
+	network := "tcp4"
+	if spec.Listen.Addr().Is6() {
+		network = "tcp6"
+	}
+	l, err := Listen(context.Background(), spec.Namespace, network, spec.Listen.String())
+	if err != nil {
+		return nil, err
+	}
+	f := &forwarder{listener: l.(*net.TCPListener), log: log, joined: map[*net.TCPConn]netip.Addr{}}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.update(spec)
+	f.done.Go(f.accept)
+	return f, nil
+}
+
+// update changes where connections lead, which concerns new ones only, and who may connect, which also ends those
+// that no longer may.
+func (f *forwarder) update(spec Forward) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	refilter := !slices.Equal(f.spec.Allow, spec.Allow) || (f.spec.Allow == nil) != (spec.Allow == nil)
+	f.spec = spec
+	if !refilter {
+		return
+	}
+	if err := filter(f.listener, spec.Allow); err != nil {
+		f.log.Debug("connections that are not allowed are closed instead of ignored", "because", err)
+	}
+	for conn, source := range f.joined {
+		if !allowed(spec.Allow, source) {
+			conn.Close()
+		}
+	}
+}
+
+func (f *forwarder) close() {
+	f.mu.Lock()
+	f.closed = true
+	f.listener.Close()
+	for conn := range f.joined {
+		conn.Close()
+	}
+	f.mu.Unlock()
+	f.cancel()
+}
+
+func (f *forwarder) accept() {
+	for {
+		conn, err := f.listener.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no file descriptors, mostly
+			f.log.Warn("cannot take connections", "error", err)
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		f.done.Go(func() { f.serve(conn) })
+	}
+}
+
+func (f *forwarder) serve(client *net.TCPConn) {
+	defer client.Close()
+	target, ok := f.enter(client)
+	if !ok {
+		return
+	}
+	defer func() {
+		f.mu.Lock()
+		delete(f.joined, client)
+		f.mu.Unlock()
+	}()
+	server, err := dialer.DialContext(f.ctx, "tcp", target)
+	if err != nil {
+		client.SetLinger(0) //nolint:errcheck // a reset says it better than an end
+		return
+	}
+	defer server.Close()
+	join(client, server.(*net.TCPConn))
+}
+
+// enter notes the connection and says where it leads.
+func (f *forwarder) enter(client *net.TCPConn) (target string, ok bool) {
+	source := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || !allowed(f.spec.Allow, source) {
+		return "", false
+	}
+	f.joined[client] = source
+	return f.spec.Target, true
+}
+
+func allowed(prefixes []netip.Prefix, source netip.Addr) bool {
+	return prefixes == nil || slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(source) })
+}
+
+// stream is a connection whose two directions end one by one.
+type stream interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// join copies both ways until both have ended, or one has failed. Between sockets the kernel moves the bytes.
+func join(a, b stream) {
+	var other sync.WaitGroup
+	copyTo := func(to, from stream) {
+		if _, err := io.Copy(to, from); err != nil {
+			a.Close()
+			b.Close()
+			return
+		}
+		to.CloseWrite() //nolint:errcheck // then the other direction fails, too
+	}
+	other.Go(func() { copyTo(a, b) })
+	copyTo(b, a)
+	other.Wait()
+}
+
+// filter makes the kernel drop what sources that are not allowed send to the listener: to them, as to those whom a security group
+// refuses, nobody is there.
+func filter(l *net.TCPListener, allow []netip.Prefix) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	program, err := program(allow)
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		if allow == nil {
+			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+			if errors.Is(failed, syscall.ENOENT) {
+				failed = nil
+			}
+			return
+		}
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	})
+	return errors.Join(err, failed)
+}
+
+// program is a socket filter that passes packets from the IPv4 prefixes.
+func program(allow []netip.Prefix) ([]unix.SockFilter, error) {
+	const (
+		networkHeader = 0xFFF00000 // SKF_NET_OFF: offsets are from the IP header
+		sourceAddress = 12
+	)
+	code := []bpf.Instruction{bpf.LoadAbsolute{Off: networkHeader + sourceAddress, Size: 4}, bpf.StoreScratch{Src: bpf.RegA, N: 0}}
+	for _, p := range allow {
+		if !p.Addr().Is4() {
+			continue
+		}
+		b := p.Masked().Addr().As4()
+		network := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+		code = append(code,
+			bpf.LoadScratch{Dst: bpf.RegA, N: 0},
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(uint64(0xFFFFFFFF) << (32 - p.Bits()))},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: network, SkipTrue: 1},
+			bpf.RetConstant{Val: 0xFFFFFFFF},
+		)
+	}
+	assembled, err := bpf.Assemble(append(code, bpf.RetConstant{Val: 0}))
+	if err != nil {
+		return nil, err
+	}
+	var out []unix.SockFilter
+	for _, i := range assembled {
+		out = append(out, unix.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	}
+	return out, nil
+}

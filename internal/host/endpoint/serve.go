@@ -1,0 +1,231 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Serve is the process: it does what the file in dir says until ctx ends. Whoever connects to the control socket makes it read
+// the file again, and is told what of it could not be done.
+func Serve(ctx context.Context, dir string, log *slog.Logger) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	s := newServer(dir, log)
+	defer s.closeAll()
+	if err := os.Remove(controlSocket(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	control, err := net.Listen("unix", controlSocket(dir))
+	if err != nil {
+		return fmt.Errorf("listen for the daemon: %w", err)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer context.AfterFunc(ctx, func() { control.Close() })()
+	running.Go(func() { s.look(ctx) })
+	for {
+		conn, err := control.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		running.Go(func() {
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(controlTime)) //nolint:errcheck // a socket has deadlines
+			json.NewEncoder(conn).Encode(s.reload())      //nolint:errcheck // the daemon has gone
+		})
+	}
+}
+
+// controlTime bounds a conversation with the daemon.
+const controlTime = 20 * time.Second
+
+// lookAgain is how often the process looks whether namespaces have come, gone, or been made anew.
+const lookAgain = 250 * time.Millisecond
+
+// server does what a Config says.
+type server struct {
+	dir      string
+	log      *slog.Logger
+	names    atomic.Pointer[map[string][]netip.Addr]
+	upstream *upstream
+
+	mu       sync.Mutex
+	config   Config
+	open     map[string]*opened
+	problems map[string]string
+	absent   map[string]bool // namespaces that are not there
+	failed   bool            // there are problems of other kinds
+	ending   sync.WaitGroup
+}
+
+// opened is one member of the Config at work.
+type opened struct {
+	namespace string
+	identity  [2]uint64 // of the namespace
+	shape     string    // what cannot be changed while it is open
+	update    func(spec any)
+	close     func() // ends it
+	wait      func() // returns when everything of it has ended
+}
+
+func newServer(dir string, log *slog.Logger) *server {
+	return &server{dir: dir, log: log, upstream: &upstream{file: "/etc/resolv.conf"}, open: map[string]*opened{}, problems: map[string]string{}}
+}
+
+// look reads the file at the start, and after that repairs what is not as the file says.
+func (s *server) look(ctx context.Context) {
+	s.reload()
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.mu.Lock()
+			if s.failed || s.moved() {
+				s.apply()
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// moved reports whether a namespace in which something is open is no longer the one that has its path, or one that was
+// not there has come. mu is held.
+func (s *server) moved() bool {
+	for namespace := range s.absent {
+		if _, err := identity(namespace); err == nil {
+			return true
+		}
+	}
+	seen := map[string][2]uint64{}
+	for _, o := range s.open {
+		id, known := seen[o.namespace]
+		if !known {
+			id, _ = identity(o.namespace) // zero when it is gone
+			seen[o.namespace] = id
+		}
+		if id != o.identity {
+			return true
+		}
+	}
+	return false
+}
+
+// reload reads the file again and does what it says. A file that cannot be read changes nothing.
+func (s *server) reload() report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	config, err := readConfig(s.dir)
+	if err != nil {
+		s.log.Error("cannot read what to do", "error", err)
+		return report{Problems: map[string]string{"": err.Error()}}
+	}
+	s.config = config
+	s.names.Store(&config.Names)
+	s.apply()
+	problems := make(map[string]string, len(s.problems))
+	for key, why := range s.problems {
+		problems[key] = why
+	}
+	return report{Problems: problems}
+}
+
+// apply opens, changes and closes, so that what is open is what the Config says. mu is held.
+func (s *server) apply() {
+	wanted := make(map[string]bool, len(s.open))
+	before := s.problems
+	s.problems, s.absent, s.failed = map[string]string{}, map[string]bool{}, false
+	ensure := func(key, namespace, shape string, spec any, open func() (*opened, error)) {
+		wanted[key] = true
+		id, err := identity(namespace)
+		have := s.open[key]
+		if have != nil && (err != nil || have.identity != id || have.shape != shape) {
+			s.end(key)
+			have = nil
+		}
+		if err == nil && have == nil {
+			if have, err = open(); err == nil {
+				have.namespace, have.identity, have.shape = namespace, id, shape
+				s.open[key] = have
+				return
+			}
+		}
+		if err != nil {
+			s.problems[key] = err.Error()
+			if errors.Is(err, fs.ErrNotExist) {
+				s.absent[namespace] = true // who makes it is at work
+				return
+			}
+			s.failed = true
+			if before[key] != err.Error() {
+				s.log.Warn("not open", "what", key, "error", err)
+			}
+			return
+		}
+		have.update(spec)
+	}
+	for _, spec := range s.config.Forwards {
+		ensure(spec.key(), spec.Namespace, "", spec, func() (*opened, error) {
+			f, err := openForward(spec, s.log)
+			if err != nil {
+				return nil, err
+			}
+			return &opened{update: func(spec any) { f.update(spec.(Forward)) }, close: f.close, wait: f.done.Wait}, nil
+		})
+	}
+	for _, spec := range s.config.Egresses {
+		// It has no socket in the namespace, and enters whichever is there.
+		ensure(spec.key(), "", spec.Socket, spec, func() (*opened, error) {
+			e, err := openEgress(spec, s.log)
+			if err != nil {
+				return nil, err
+			}
+			return &opened{update: func(spec any) { e.update(spec.(Egress)) }, close: e.close, wait: e.done.Wait}, nil
+		})
+	}
+	for _, spec := range s.config.Resolvers {
+		ensure(spec.key(), spec.Namespace, fmt.Sprint(spec.Addresses), spec, func() (*opened, error) {
+			r, err := openResolver(spec, &s.names, s.upstream, s.log)
+			if err != nil {
+				return nil, err
+			}
+			return &opened{update: func(spec any) { r.update(spec.(Resolver)) }, close: r.close, wait: r.done.Wait}, nil
+		})
+	}
+	for key := range s.open {
+		if !wanted[key] {
+			s.end(key)
+		}
+	}
+}
+
+func (s *server) end(key string) {
+	o := s.open[key]
+	delete(s.open, key)
+	o.close()
+	s.ending.Go(o.wait)
+}
+
+func (s *server) closeAll() {
+	s.mu.Lock()
+	s.config = Config{}
+	s.apply()
+	s.mu.Unlock()
+	s.ending.Wait()
+}

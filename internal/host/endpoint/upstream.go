@@ -1,0 +1,98 @@
+package endpoint
+
+import (
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// upstream are the resolvers of this host.
+type upstream struct {
+	file string // resolv.conf
+
+	mu      sync.Mutex
+	read    time.Time // of the file as it was read last
+	servers []string
+	down    map[string]time.Time // until when a server that did not answer is not asked again
+}
+
+const (
+	upstreamTime = 1500 * time.Millisecond // for an answer
+	// downTime is how long a server that did not answer is left alone. Meanwhile queries fail at once: on a host without a
+	// network every wait would be in vain.
+	downTime = 15 * time.Second
+)
+
+// ask passes a query on, and is nil when nobody answers.
+func (u *upstream) ask(query *dns.Msg) *dns.Msg {
+	for _, server := range u.up() {
+		udp := dns.Client{Net: "udp", Timeout: upstreamTime, UDPSize: 4096}
+		reply, _, err := udp.Exchange(query, server)
+		if err == nil && reply.Truncated {
+			tcp := dns.Client{Net: "tcp", Timeout: upstreamTime}
+			if whole, _, err := tcp.Exchange(query, server); err == nil {
+				reply = whole
+			}
+		}
+		u.heard(server, err == nil)
+		if err == nil && reply.Rcode != dns.RcodeServerFailure && reply.Rcode != dns.RcodeRefused {
+			return reply
+		}
+	}
+	return nil
+}
+
+// up are the servers to ask. One that was down is asked by one query alone until it has answered.
+func (u *upstream) up() (servers []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reread()
+	now := time.Now()
+	for _, s := range u.servers {
+		until, down := u.down[s]
+		if down && now.Before(until) {
+			continue
+		}
+		if down {
+			u.down[s] = now.Add(downTime)
+		}
+		servers = append(servers, s)
+	}
+	return servers
+}
+
+func (u *upstream) heard(server string, answered bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if answered {
+		delete(u.down, server)
+		return
+	}
+	u.down[server] = time.Now().Add(downTime)
+}
+
+// reread reads the host's resolv.conf when it has changed, as it does when a laptop changes networks.
+func (u *upstream) reread() {
+	info, err := os.Stat(u.file)
+	if err != nil {
+		u.servers = nil
+		return
+	}
+	if info.ModTime().Equal(u.read) {
+		return
+	}
+	u.read, u.servers, u.down = info.ModTime(), nil, map[string]time.Time{}
+	config, err := dns.ClientConfigFromFile(u.file)
+	if err != nil {
+		return
+	}
+	for _, s := range config.Servers {
+		if at := net.JoinHostPort(s, config.Port); !slices.Contains(u.servers, at) {
+			u.servers = append(u.servers, at)
+		}
+	}
+}
