@@ -3,10 +3,19 @@ package daemon
 import (
 	"context"
 	"net/http"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
 )
 
-// serveAPIs serves the AWS APIs inside every VPC and in the namespace "internet", until ctx ends.
-func (d *daemon) serveAPIs(ctx context.Context, handler http.Handler) error {
-	<-ctx.Done()
-	return nil
+// serveVPCs serves the AWS APIs to what is inside VPCs, until ctx ends. handler is that of the daemon's own endpoint.
+func (d *daemon) serveVPCs(ctx context.Context, apis *endpoint.APIs, handler http.Handler) error {
+	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, credentialsPrefix) { // is for processes of the host
+			http.NotFound(w, r)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+	return serveBoth(ctx, apis, inside, newCertificates(d.authority, apis.Addr().String()), shutdownTime, d.log)
 }
