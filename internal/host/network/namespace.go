@@ -99,7 +99,8 @@ func shareDirectory(dir string) error {
 	return nil
 }
 
-// removeNamespace unmounts the namespace at path. It lives on while a process or socket is inside.
+// removeNamespace unmounts the namespace at path, or the directory of namespaces, and removes the file. A namespace lives on while a process or
+// socket is inside.
 func removeNamespace(path string) error {
 	for {
 		switch err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); {

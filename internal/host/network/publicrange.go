@@ -1,6 +1,82 @@
 package network
 
-import "net/netip"
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
 
-// ChoosePublicRange is a /21 of 198.18.0.0/16 that nobody on this host uses.
-func ChoosePublicRange() (netip.Prefix, error) { return netip.Prefix{}, nil }
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// benchmark is the range that public addresses come from: half of the one for benchmarks (RFC 2544), which nobody routes, so that an
+// address of ours is never somebody's.
+var benchmark = netip.MustParsePrefix("198.18.0.0/16")
+
+// claimTime is for how long a chosen range is the chooser's before it has a route.
+const claimTime = 10 * time.Minute
+
+// ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that nobody else has just
+// chosen. It is the caller's to keep.
+func ChoosePublicRange() (netip.Prefix, error) {
+	claims := "/run/coracle/ranges"
+	if err := os.MkdirAll(claims, 0o755); err != nil {
+		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
+	}
+	lock, err := os.OpenFile("/run/coracle/lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: lock %s: %w", lock.Name(), err)
+	}
+	used, err := usedRanges()
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
+	}
+	first := rand.IntN(32) // so that those who chose before the host booted, and have no route yet, are seldom met
+	for i := range 32 {
+		third := byte((first + i) % 32 * 8)
+		candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, third, 0}), 21)
+		claim := filepath.Join(claims, candidate.Addr().String())
+		if info, err := os.Stat(claim); err == nil && time.Since(info.ModTime()) < claimTime {
+			continue
+		}
+		if overlaps(used, candidate) {
+			continue
+		}
+		return candidate, errors.Join(os.WriteFile(claim, nil, 0o644), os.Chtimes(claim, time.Time{}, time.Now()))
+	}
+	return netip.Prefix{}, errors.New("choose a range for public addresses: all of " + benchmark.String() + " is in use on this host: `coracle reset` frees the range of a data directory")
+}
+
+// usedRanges are the parts of the range that this host has addresses or routes in.
+func usedRanges() (used []netip.Prefix, err error) {
+	routes, err := again(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	for _, r := range routes {
+		// A route for more than the whole range, such as the default route, does not use it.
+		if p, ok := prefixOf(r.Dst); ok && p.Bits() >= benchmark.Bits() && p.Overlaps(benchmark) {
+			used = append(used, p)
+		}
+	}
+	return used, nil
+}
+
+func overlaps(used []netip.Prefix, candidate netip.Prefix) bool {
+	for _, u := range used {
+		if u.Overlaps(candidate) {
+			return true
+		}
+	}
+	return false
+}

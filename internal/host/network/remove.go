@@ -1,4 +1,110 @@
 package network
 
-// Remove removes every namespace, link, route and nftables table of an owner, and says which. It needs neither daemon nor store.
-func Remove(owner string) (removed []string, err error) { return nil, nil }
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+)
+
+// Remove removes every namespace, link, route and nftables table of an owner, and says which. It needs neither daemon nor store,
+// and may be called again after it failed.
+func Remove(owner string) (removed []string, err error) {
+	var failures []error
+	entries, err := os.ReadDir(filepath.Join(runDirectory(owner), "netns"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		failures = append(failures, err)
+	}
+	for _, e := range entries {
+		path := NamespacePath(owner, e.Name())
+		if err := errors.Join(dropLinks(path), removeNamespace(path)); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		removed = append(removed, "network namespace "+path)
+	}
+	for _, link := range []string{HostLink(owner)} {
+		l, err := netlink.LinkByName(link)
+		if errors.As(err, &netlink.LinkNotFoundError{}) {
+			continue
+		}
+		if err == nil {
+			err = netlink.LinkDel(l)
+		}
+		if err != nil {
+			failures = append(failures, fmt.Errorf("remove link %s: %w", link, err))
+			continue
+		}
+		removed = append(removed, "link "+link)
+	}
+	if gone, err := removeHostTable(owner); err != nil {
+		failures = append(failures, err)
+	} else if gone {
+		removed = append(removed, "nftables table inet "+hostTable(owner))
+	}
+	if err := restoreForwarding(owner); err != nil {
+		failures = append(failures, err)
+	}
+	if err := removeNamespace(filepath.Join(runDirectory(owner), "netns")); err != nil {
+		failures = append(failures, err)
+	}
+	// What others keep beside it stays for them to remove.
+	os.Remove(runDirectory(owner))
+	return removed, errors.Join(failures...)
+}
+
+func removeHostTable(owner string) (bool, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return false, err
+	}
+	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return false, fmt.Errorf("list nftables tables: %w", err)
+	}
+	for _, t := range tables {
+		if t.Name == hostTable(owner) {
+			conn.DelTable(t)
+			return true, conn.Flush()
+		}
+	}
+	return false, nil
+}
+
+// restoreForwarding switches forwarding off again where we switched it on, unless another owner did as well.
+func restoreForwarding(owner string) error {
+	ours, err := os.ReadFile(forwardingFile(owner))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	others := map[string]bool{}
+	files, _ := filepath.Glob(forwardingFile("*"))
+	for _, f := range files {
+		if f == forwardingFile(owner) {
+			continue
+		}
+		if names, err := os.ReadFile(f); err == nil {
+			for _, name := range strings.Fields(string(names)) {
+				others[name] = true
+			}
+		}
+	}
+	for _, link := range strings.Fields(string(ours)) {
+		if others[link] {
+			continue
+		}
+		err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/forwarding", []byte("0"), 0o644)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("switch forwarding of %s off: %w", link, err)
+		}
+	}
+	return os.Remove(forwardingFile(owner))
+}

@@ -1,0 +1,462 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strings"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Addresses that AWS serves inside every VPC.
+// https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html#AmazonDNS
+var (
+	metadataAddress = netip.MustParseAddr("169.254.169.254")
+	resolverAddress = netip.MustParseAddr("169.254.169.253")
+	metadataIPv6    = netip.MustParseAddr("fd00:ec2::254")
+	resolverIPv6    = netip.MustParseAddr("fd00:ec2::253")
+)
+
+// design is what the rows of the store demand of one VPC's router, without a look at the kernel.
+type design struct {
+	vpc record.VPC
+	// cidrs are the blocks of the VPC, of both families.
+	cidrs []netip.Prefix
+	// local are the addresses of the router itself, services those at which somebody answers.
+	local    []netip.Addr
+	services []netip.Addr
+	ports    []port // by ENI
+	// internet says that a gateway to the internet is attached; public are the public addresses by private one.
+	internet bool
+	public   map[netip.Addr]netip.Addr
+	subnets  []subnet
+	routes   []route
+	// groups are the VPC's security groups, acls its network ACLs, by ID.
+	groups map[string]record.SecurityGroup
+	acls   map[string]record.NetworkACL
+	// lists are the blocks of prefix lists.
+	lists map[string][]netip.Prefix
+}
+
+// subnet is what the router has to know of a subnet.
+type subnet struct {
+	id    string
+	cidr  netip.Prefix
+	ipv6  netip.Prefix // not valid without one
+	acl   string
+	table uint32 // the kernel's number of the route table that applies
+}
+
+// group marks the ports of the subnet: their link group.
+func (s subnet) group() uint32 { return number("group", s.id) }
+
+// gateway is the subnet's router address.
+func (s subnet) gateway() netip.Addr { return s.cidr.Addr().Next() }
+
+// holderKind is what an ENI is plugged into.
+type holderKind int
+
+const (
+	instanceHolder holderKind = iota
+	clusterHolder
+	natHolder
+)
+
+// port is an ENI that is plugged into a namespace.
+type port struct {
+	eni    record.NetworkInterface
+	subnet subnet
+	kind   holderKind
+	holder string // the namespace
+	// key is the row to wake when this changes: of the instance or the cluster.
+	key string
+}
+
+// link is the port's name in the router: 14 of the 17 digits of the ENI's ID, which is what a link's name has room for.
+func (p port) link() string { return "e" + strings.TrimPrefix(p.eni.ID, "eni-")[:14] }
+
+// alias tells in full what the port connects. It is written last: a link without it is unfinished.
+func (p port) alias() string {
+	alias := p.eni.ID + " " + p.holder
+	if p.kind == instanceHolder {
+		alias += fmt.Sprintf(" eth%d", p.eni.Attachment.DeviceIndex)
+	}
+	return alias + " " + p.eni.MACAddress
+}
+
+// addresses are the ENI's addresses and prefixes: what is delivered to the port.
+func (p port) addresses() (all []netip.Prefix) {
+	for _, ip := range slices.Concat(p.eni.PrivateIPs, p.eni.IPv6IPs) {
+		if a, err := netip.ParseAddr(ip); err == nil {
+			all = append(all, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	for _, prefix := range slices.Concat(p.eni.IPv4Prefixes, p.eni.IPv6Prefixes) {
+		if b, err := netip.ParsePrefix(prefix); err == nil {
+			all = append(all, b.Masked())
+		}
+	}
+	return all
+}
+
+// primary is the ENI's primary address.
+func (p port) primary() netip.Addr {
+	if len(p.eni.PrivateIPs) == 0 {
+		return netip.Addr{}
+	}
+	a, _ := netip.ParseAddr(p.eni.PrivateIPs[0])
+	return a
+}
+
+// routeKind is what the kernel does with a packet.
+type routeKind int
+
+const (
+	via       routeKind = iota // sends it out of a link
+	throw                      // looks in the tables that follow, where the VPC's own addresses are
+	blackhole                  // drops it silently, as a VPC does
+)
+
+// mainTable is where the VPC's own addresses are.
+const mainTable = 254
+
+// route is a route of the router.
+type route struct {
+	table uint32
+	to    netip.Prefix
+	kind  routeKind
+	link  string // of via
+}
+
+// number derives a number for the kernel from an ID: of a routing table, a mark, a link group. It is never one that the kernel uses itself.
+func number(what, id string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(what + id))
+	return h.Sum32()>>1 | 0x10000
+}
+
+// errGone says that the store has no such VPC.
+var errGone = errors.New("the VPC is gone")
+
+// design reads what a VPC is to be.
+func (n *Network) design(ctx context.Context, key string) (*design, error) {
+	vpc, err := record.VPCs(n.o.Store).Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &design{vpc: vpc.Value, public: map[netip.Addr]netip.Addr{}, groups: map[string]record.SecurityGroup{}, acls: map[string]record.NetworkACL{}, lists: prefixLists(vpc.Value.Region)}
+	region := store.Prefix(vpc.Value.Account, vpc.Value.Region)
+	for _, a := range slices.Concat(d.vpc.CIDRs, d.vpc.IPv6CIDRs) {
+		if p, err := netip.ParsePrefix(a.CIDR); err == nil {
+			d.cidrs = append(d.cidrs, p.Masked())
+		}
+	}
+	subnets, err := d.readSubnets(ctx, n.o.Store, region)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.readPorts(ctx, n, region, subnets); err != nil {
+		return nil, err
+	}
+	d.readLocal(n)
+	if err := d.readPublic(ctx, n.o.Store, region); err != nil {
+		return nil, err
+	}
+	if err := d.readRoutes(ctx, n.o.Store, region); err != nil {
+		return nil, err
+	}
+	groups, err := record.SecurityGroups(n.o.Store).List(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		if g.Value.VPCID == d.vpc.ID {
+			d.groups[g.Value.ID] = g.Value
+		}
+	}
+	acls, err := record.NetworkACLs(n.o.Store).List(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range acls {
+		if a.Value.VPCID == d.vpc.ID {
+			d.acls[a.Value.ID] = a.Value
+		}
+	}
+	return d, nil
+}
+
+func (d *design) readSubnets(ctx context.Context, s *store.Store, region string) (map[string]subnet, error) {
+	rows, err := record.Subnets(s).List(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[string]subnet{}
+	for _, row := range rows {
+		r := row.Value
+		if r.VPCID != d.vpc.ID {
+			continue
+		}
+		cidr, err := netip.ParsePrefix(r.CIDR)
+		if err != nil {
+			return nil, fmt.Errorf("subnet %s: %w", r.ID, err)
+		}
+		table := r.RouteTableID
+		if table == "" {
+			table = d.vpc.MainRouteTableID
+		}
+		made := subnet{id: r.ID, cidr: cidr.Masked(), acl: r.NetworkACLID, table: number("table", table)}
+		if r.IPv6 != nil {
+			made.ipv6, _ = netip.ParsePrefix(r.IPv6.CIDR)
+		}
+		byID[r.ID] = made
+		d.subnets = append(d.subnets, made)
+	}
+	return byID, nil
+}
+
+// readPorts finds the ENIs that are plugged, and what into.
+func (d *design) readPorts(ctx context.Context, n *Network, region string, subnets map[string]subnet) error {
+	s := n.o.Store
+	nats, err := record.NATGateways(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	gateways := map[string]string{}
+	for _, g := range nats {
+		gateways[g.Value.NetworkInterfaceID] = g.Value.ID
+	}
+	planes, err := record.ControlPlanes(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	type leg struct{ id, key string }
+	legs := map[string]leg{}
+	for _, p := range planes {
+		for _, id := range p.Value.NetworkInterfaceIDs {
+			legs[id] = leg{p.Value.ClusterID, p.Key}
+		}
+	}
+	enis, err := record.NetworkInterfaces(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	for _, row := range enis {
+		eni := row.Value
+		in, known := subnets[eni.SubnetID]
+		if eni.VPCID != d.vpc.ID || eni.Attachment == nil || !known || len(eni.ID) < len("eni-")+14 {
+			continue
+		}
+		p := port{eni: eni, subnet: in}
+		switch {
+		case eni.InterfaceType == ec2types.NetworkInterfaceTypeVpcEndpoint:
+			// The AWS APIs answer at its addresses, which are the router's own.
+			for _, a := range p.addresses() {
+				if a.IsSingleIP() {
+					d.services = append(d.services, a.Addr())
+				}
+			}
+			continue
+		case gateways[eni.ID] != "":
+			p.kind, p.holder = natHolder, gateways[eni.ID]
+		case eni.Attachment.InstanceID != "":
+			p.kind, p.holder = instanceHolder, eni.Attachment.InstanceID
+			p.key = record.EC2Key(eni.Account, eni.Region, p.holder)
+			if n.o.Real != nil {
+				instance, err := record.Instances(s).Get(ctx, p.key)
+				if errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				if !n.o.Real(instance.Value) {
+					continue
+				}
+			}
+		case legs[eni.ID].id != "":
+			p.kind, p.holder, p.key = clusterHolder, legs[eni.ID].id, legs[eni.ID].key
+		default:
+			continue
+		}
+		d.ports = append(d.ports, p)
+	}
+	return nil
+}
+
+// readLocal collects the addresses of the router itself.
+func (d *design) readLocal(n *Network) {
+	d.services = append(d.services, metadataAddress, resolverAddress, metadataIPv6, resolverIPv6)
+	if n.o.PublicRange.IsValid() {
+		d.services = append(d.services, APIAddress(n.o.PublicRange))
+	}
+	if len(d.cidrs) > 0 && d.cidrs[0].Addr().Is4() {
+		d.services = append(d.services, nth(d.cidrs[0], 2))
+	}
+	d.local = slices.Clone(d.services)
+	for _, s := range d.subnets {
+		d.local = append(d.local, s.gateway())
+	}
+	slices.SortFunc(d.local, netip.Addr.Compare)
+	d.local = slices.Compact(d.local)
+}
+
+// readPublic finds the public addresses of the plugged ENIs.
+func (d *design) readPublic(ctx context.Context, s *store.Store, region string) error {
+	gateways, err := record.InternetGateways(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	d.internet = slices.ContainsFunc(gateways, func(g store.Row[record.InternetGateway]) bool { return g.Value.VPCID == d.vpc.ID })
+	egress, err := record.EgressOnlyInternetGateways(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	d.internet = d.internet || slices.ContainsFunc(egress, func(g store.Row[record.EgressOnlyInternetGateway]) bool { return g.Value.VPCID == d.vpc.ID })
+	if !d.internet {
+		return nil
+	}
+	plugged := map[string]bool{}
+	for _, p := range d.ports {
+		plugged[p.eni.ID] = true
+		if public, err := netip.ParseAddr(p.eni.PublicIP); err == nil && p.primary().IsValid() {
+			d.public[p.primary()] = public
+		}
+	}
+	elastic, err := record.Addresses(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	for _, a := range elastic {
+		if !plugged[a.Value.NetworkInterfaceID] {
+			continue
+		}
+		private, err1 := netip.ParseAddr(a.Value.PrivateIPAddress)
+		public, err2 := netip.ParseAddr(a.Value.PublicIP)
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("elastic address %s: %w", a.Value.ID, err)
+		}
+		d.public[private] = public
+	}
+	return nil
+}
+
+// readRoutes turns the mapping and the route tables into routes.
+func (d *design) readRoutes(ctx context.Context, s *store.Store, region string) error {
+	everything := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	for _, p := range d.ports {
+		for _, to := range p.addresses() {
+			d.routes = append(d.routes, route{table: mainTable, to: to, kind: via, link: p.link()})
+		}
+	}
+	for _, to := range everything {
+		d.routes = append(d.routes, route{table: mainTable, to: to, kind: blackhole})
+	}
+	gateways, err := record.InternetGateways(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	attached := map[string]bool{}
+	for _, g := range gateways {
+		attached[g.Value.ID] = g.Value.VPCID == d.vpc.ID
+	}
+	egress, err := record.EgressOnlyInternetGateways(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	for _, g := range egress {
+		attached[g.Value.ID] = g.Value.VPCID == d.vpc.ID
+	}
+	tables, err := record.RouteTables(s).List(ctx, region)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if t.Value.VPCID == d.vpc.ID {
+			d.routes = append(d.routes, d.tableRoutes(t.Value, attached)...)
+		}
+	}
+	return nil
+}
+
+// tableRoutes are the routes of one route table. What it says nothing of, the main table drops.
+func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (routes []route) {
+	table := number("table", t.ID)
+	at := map[netip.Prefix]int{}
+	add := func(r route) {
+		r.table = table
+		if i, there := at[r.to]; there {
+			routes[i] = r
+			return
+		}
+		at[r.to] = len(routes)
+		routes = append(routes, r)
+	}
+	for _, own := range d.cidrs {
+		add(route{to: own, kind: throw})
+	}
+	for _, r := range t.Routes {
+		to, err := netip.ParsePrefix(r.Destination)
+		blocks := []netip.Prefix{to.Masked()}
+		if err != nil {
+			blocks = d.lists[r.Destination]
+		}
+		for _, to := range blocks {
+			switch {
+			case r.Target == "local":
+				add(route{to: to, kind: throw})
+			case attached[r.Target]:
+				add(route{to: to, kind: via, link: gatewayLink})
+			default:
+				target := d.target(r.Target)
+				if target == nil {
+					add(route{to: to, kind: blackhole})
+					continue
+				}
+				if target.kind == natHolder || !target.eni.SourceDestCheck {
+					add(route{to: to, kind: via, link: target.link()})
+					continue
+				}
+				// An ENI that checks destinations takes only what is for itself.
+				add(route{to: to, kind: blackhole})
+				for _, own := range target.addresses() {
+					if to.Contains(own.Addr()) && to.Bits() < own.Bits() {
+						add(route{to: own, kind: throw})
+					}
+				}
+			}
+		}
+	}
+	return routes
+}
+
+// target is the port of an ENI or NAT gateway that a route names; nil when it is not plugged.
+func (d *design) target(id string) *port {
+	for i, p := range d.ports {
+		if p.eni.ID == id || p.kind == natHolder && p.holder == id {
+			return &d.ports[i]
+		}
+	}
+	return nil
+}
+
+// prefixLists are the prefix lists that AWS manages in a region, as internal/aws/ec2 shows them.
+func prefixLists(region string) map[string][]netip.Prefix {
+	lists := map[string][]netip.Prefix{}
+	for service, cidr := range map[string]string{"s3": "198.19.1.0/24", "dynamodb": "198.19.2.0/24"} {
+		h := fnv.New32a()
+		h.Write([]byte("com.amazonaws." + region + "." + service))
+		lists[fmt.Sprintf("pl-%08x", h.Sum32())] = []netip.Prefix{netip.MustParsePrefix(cidr)}
+	}
+	return lists
+}

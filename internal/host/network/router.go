@@ -1,0 +1,360 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+)
+
+var (
+	crashRouter = crash.At("network/router")
+	crashPort   = crash.At("network/port")
+	crashRules  = crash.At("network/rules")
+)
+
+// gatewayLink is the router's link to the internet.
+const gatewayLink = "igw"
+
+// gatewayMTU is what an internet gateway lets through.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html
+const gatewayMTU = 1500
+
+// routerSysctl are the settings of a router. Ports inherit them when they are made.
+var routerSysctl = map[string]string{
+	"ipv4/ip_forward": "1",
+	// A source that is not mapped to the port it comes from is dropped; [Network.port] relaxes that for ENIs without source/destination check.
+	"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "1",
+	// ARP for whatever is mapped elsewhere is answered with the router's own address.
+	"ipv4/conf/default/proxy_arp":      "1",
+	"ipv4/conf/all/send_redirects":     "0",
+	"ipv4/conf/default/send_redirects": "0",
+	"ipv4/conf/all/accept_redirects":   "0",
+	"ipv4/conf/all/accept_local":       "0",
+	"-ipv6/conf/all/forwarding":        "1",
+	"-ipv6/conf/default/accept_ra":     "0",
+	"-ipv6/conf/default/accept_dad":    "0",
+	// Flows that take different ways to and fro are no reason to drop.
+	"-netfilter/nf_conntrack_tcp_be_liberal": "1",
+}
+
+// router is a VPC that is being made so.
+type router struct {
+	n *Network
+	*design
+	*namespace
+	links map[string]netlink.Link
+}
+
+// reconcileVPC makes one VPC so.
+func (n *Network) reconcileVPC(ctx context.Context, key string) (reconcile.Result, error) {
+	id := idOf(key)
+	defer n.lock(id)()
+	d, err := n.design(ctx, key)
+	if errors.Is(err, errGone) {
+		return reconcile.Result{Gone: true}, n.removeVPC(ctx, key)
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read VPC %s: %w", id, err)
+	}
+	path := n.Namespace(VPCNamespace(id))
+	if there, err := isNamespace(path); err != nil || !there && len(d.ports) == 0 {
+		return reconcile.Result{}, err // nobody is plugged in, and nobody was
+	}
+	made, err := makeNamespace(path)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	crashRouter.Here()
+	s, err := open(path)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer s.close()
+	r := &router{n: n, design: d, namespace: s}
+	plugged, err := r.make(ctx)
+	n.publish(key, d, plugged, made)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("VPC %s: %w", id, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// make is the story of a router. It answers which ENIs are plugged, even when something else fails.
+func (r *router) make(ctx context.Context) (plugged map[string]bool, err error) {
+	if err := r.sysctl(routerSysctl); err != nil {
+		return nil, err
+	}
+	if err := r.localAddresses(r.local); err != nil {
+		return nil, err
+	}
+	if r.links, err = r.namespace.links(); err != nil {
+		return nil, err
+	}
+	if err := r.unplug(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.gateway(); err != nil {
+		return nil, err
+	}
+	plugged = map[string]bool{}
+	var failures []error
+	for _, p := range r.ports {
+		// One machine's trouble is not that of the others.
+		if err := r.plug(p); err != nil {
+			failures = append(failures, fmt.Errorf("plug %s into %s: %w", p.eni.ID, p.holder, err))
+			continue
+		}
+		crashPort.Here()
+		plugged[p.eni.ID] = true
+	}
+	// The rules come before the routes, so that nothing is delivered unfiltered.
+	if err := r.rules(); err != nil {
+		return nil, err
+	}
+	crashRules.Here()
+	if err := r.route(); err != nil {
+		return nil, err
+	}
+	if err := r.n.publicRoutes(r.design); err != nil {
+		return nil, err
+	}
+	return plugged, errors.Join(failures...)
+}
+
+// unplug removes the ports that nobody wants, and the namespaces of holders that have none left.
+func (r *router) unplug(ctx context.Context) error {
+	wanted, holders := map[string]string{}, map[string]bool{}
+	for _, p := range r.ports {
+		wanted[p.link()] = p.alias()
+		holders[p.holder] = true
+	}
+	left := map[string]bool{}
+	for name, l := range r.links {
+		if name == "lo" || name == gatewayLink || wanted[name] != "" && wanted[name] == l.Attrs().Alias {
+			continue
+		}
+		if err := r.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("remove port %s: %w", name, err)
+		}
+		delete(r.links, name)
+		if parts := strings.Fields(l.Attrs().Alias); len(parts) > 1 && !holders[parts[1]] {
+			left[parts[1]] = true
+		}
+	}
+	for holder := range left {
+		used, err := r.n.holders(ctx)
+		if err != nil {
+			return err
+		}
+		if !used[holder] {
+			if err := removeNamespace(r.n.Namespace(holder)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// plug makes the port of an ENI and what its holder finds of it.
+func (r *router) plug(p port) error {
+	mac, err := net.ParseMAC(p.eni.MACAddress)
+	if err != nil {
+		return err
+	}
+	path := r.n.Namespace(p.holder)
+	if _, err := makeNamespace(path); err != nil {
+		return err
+	}
+	inside, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer inside.close()
+	if err := inside.holderSysctl(p.kind); err != nil {
+		return err
+	}
+	link, there := r.links[p.link()]
+	if !there {
+		if link, err = r.connect(p, mac, inside); err != nil {
+			return err
+		}
+		r.links[p.link()] = link
+	}
+	check := "1"
+	if !p.eni.SourceDestCheck || p.kind == natHolder {
+		check = "0"
+	}
+	err = r.sysctl(map[string]string{
+		"ipv4/conf/" + p.link() + "/rp_filter":    check,
+		"ipv4/neigh/" + p.link() + "/proxy_delay": "0",
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.up(link, p.subnet.group()); err != nil {
+		return err
+	}
+	if err := r.neighbours(link, mac); err != nil {
+		return err
+	}
+	if p.kind == instanceHolder && p.eni.Attachment.DeviceIndex != 0 {
+		return nil // the guest's own to configure
+	}
+	return inside.configure(p, mac)
+}
+
+// connect makes the pair of links between the router and the holder.
+func (r *router) connect(p port, mac net.HardwareAddr, inside *namespace) (netlink.Link, error) {
+	name := fmt.Sprintf("eth%d", p.eni.Attachment.DeviceIndex)
+	if p.kind != instanceHolder {
+		name = "eth0"
+		links, err := inside.links()
+		if err != nil {
+			return nil, err
+		}
+		for i := 1; links[name] != nil; i++ {
+			name = fmt.Sprintf("eth%d", i)
+		}
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr, attrs.Group = p.link(), MTU, routerMAC, p.subnet.group()
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: mac, PeerNamespace: inside.fd(), PeerMTU: MTU}
+	if err := r.LinkAdd(pair); err != nil {
+		return nil, fmt.Errorf("make %s: %w", name, err)
+	}
+	link, err := r.LinkByName(p.link())
+	if err != nil {
+		return nil, err
+	}
+	return link, r.LinkSetAlias(link, p.alias())
+}
+
+// up sees that a link is up, with the MTU of the VPC and in its subnet's group.
+func (r *router) up(link netlink.Link, group uint32) error {
+	a := link.Attrs()
+	if a.Group != group {
+		if err := r.LinkSetGroup(link, int(group)); err != nil {
+			return err
+		}
+	}
+	if a.HardwareAddr.String() != routerMAC.String() {
+		if err := r.LinkSetHardwareAddr(link, routerMAC); err != nil {
+			return err
+		}
+	}
+	if a.Flags&net.FlagUp == 0 {
+		return r.LinkSetUp(link)
+	}
+	return nil
+}
+
+// gateway connects the router with the internet while it has a gateway.
+func (r *router) gateway() error {
+	link, there := r.links[gatewayLink]
+	if !r.internet {
+		if there {
+			return r.LinkDel(link)
+		}
+		return nil
+	}
+	far, err := r.n.openInternet()
+	if err != nil {
+		return err
+	}
+	defer far.close()
+	if !there {
+		name := vpcLink(r.vpc.ID)
+		// Its other end, were there one, would be in a router that is gone.
+		if old, err := far.LinkByName(name); err == nil {
+			if err := far.LinkDel(old); err != nil {
+				return err
+			}
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU, attrs.HardwareAddr = gatewayLink, gatewayMTU, routerMAC
+		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerHardwareAddr: routerMAC, PeerNamespace: far.fd(), PeerMTU: gatewayMTU}
+		if err := r.LinkAdd(pair); err != nil {
+			return fmt.Errorf("connect with the internet: %w", err)
+		}
+		if link, err = r.LinkByName(gatewayLink); err != nil {
+			return err
+		}
+		r.links[gatewayLink] = link
+	}
+	if err := r.sysctl(map[string]string{"ipv4/conf/" + gatewayLink + "/rp_filter": "0", "ipv4/conf/" + gatewayLink + "/proxy_arp": "0"}); err != nil {
+		return err
+	}
+	if err := r.up(link, 0); err != nil {
+		return err
+	}
+	return r.neighbours(link, routerMAC)
+}
+
+// route makes the mapping and the route tables.
+func (r *router) route() error {
+	routes, tables := map[destination]kernelRoute{}, map[uint32]bool{}
+	for _, want := range r.routes {
+		if want.table != mainTable {
+			tables[want.table] = true
+		}
+		k := kernelRoute{}
+		switch want.kind {
+		case via:
+			link, there := r.links[want.link]
+			if !there {
+				continue // it could not be plugged; what was reported
+			}
+			k.kind, k.link, k.gateway = unix.RTN_UNICAST, link.Attrs().Index, farEnd
+			if want.to.Addr().Is6() {
+				k.gateway = farEndIPv6
+			}
+		case throw:
+			k.kind = unix.RTN_THROW
+		case blackhole:
+			k.kind = unix.RTN_BLACKHOLE
+		}
+		routes[destination{int(want.table), want.to}] = k
+	}
+	if err := r.setRoutes(routes, nil); err != nil {
+		return err
+	}
+	return r.setRules(tables)
+}
+
+// removeVPC removes what is left of a VPC.
+func (n *Network) removeVPC(ctx context.Context, key string) error {
+	path := n.Namespace(VPCNamespace(idOf(key)))
+	s, err := open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		r := &router{n: n, design: &design{}, namespace: s}
+		r.links, err = s.links()
+		if err == nil {
+			err = r.unplug(ctx)
+		}
+		if gateway, there := r.links[gatewayLink]; err == nil && there {
+			err = s.LinkDel(gateway)
+		}
+		s.close()
+		if err != nil {
+			return err
+		}
+	}
+	if err := removeNamespace(path); err != nil {
+		return err
+	}
+	n.forget(key)
+	return nil
+}

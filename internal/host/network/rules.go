@@ -1,0 +1,358 @@
+package network
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// tableName is the nftables table in namespaces of our own.
+const tableName = "coracle"
+
+// rules puts security groups, network ACLs and public addresses into the kernel.
+func (r *router) rules() error {
+	stale, err := r.staleTranslations()
+	if err != nil {
+		return err
+	}
+	if err := r.ruleset().apply(r.file, &r.n.applied); err != nil {
+		return err
+	}
+	return r.forgetTranslations(stale)
+}
+
+// ruleset is the table of a router. A packet between two ENIs passes, in this order: the mark of its subnet's route table, the network ACLs if it
+// changes subnets, and unless its connection is known the egress rules of the one's and the ingress rules of the other's security groups. Each
+// step is one lookup by port or subnet.
+func (d *design) ruleset() *ruleset {
+	r := &ruleset{name: tableName}
+	d.markRules(r)
+	d.translationRules(r)
+	d.inputRules(r)
+	forward := r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward, priority: *nftables.ChainPriorityFilter, drop: true})
+	d.networkACLRules(r, forward)
+	d.gatewayRules(r, forward)
+	forward.rule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
+	forward.rule(stateIs(expr.CtStateBitINVALID), drop())
+	d.securityGroupRules(r, forward)
+	return r
+}
+
+// markRules mark packets by the subnet they come from; the mark chooses the routing table.
+func (d *design) markRules(r *ruleset) {
+	marks := &set{name: "route-tables", key: nftables.TypeDevGroup, data: nftables.TypeMark}
+	for _, s := range d.subnets {
+		marks.elements = append(marks.elements, nftables.SetElement{Key: native(s.group()), Val: native(s.table)})
+	}
+	r.add(marks)
+	unchecked := &set{name: "unchecked", key: nftables.TypeIFName}
+	for _, p := range d.ports {
+		if !p.eni.SourceDestCheck || p.kind == natHolder {
+			unchecked.elements = append(unchecked.elements, nftables.SetElement{Key: linkName(p.link())})
+		}
+	}
+	r.add(unchecked)
+	c := r.chain("prerouting", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookPrerouting, priority: *nftables.ChainPriorityMangle})
+	// IPv4 has the kernel's reverse-path filter for that.
+	c.rule(ipv6(), []expr.Any{meta(expr.MetaKeyIIFGROUP), differs(native(0)), meta(expr.MetaKeyIIFNAME), notIn("unchecked")},
+		[]expr.Any{load(sourceIPv6), &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 16, Mask: ipNet(linkLocal).Mask, Xor: make([]byte, 16)}, differs(linkLocal.Addr().AsSlice())},
+		unrouted(), drop())
+	c.rule([]expr.Any{meta(expr.MetaKeyIIFGROUP), translate("route-tables"), &expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1}})
+}
+
+var linkLocal = netip.MustParsePrefix("fe80::/10")
+
+// translationRules are the internet gateway's: private addresses to public ones and back, one to one.
+func (d *design) translationRules(r *ruleset) {
+	out := &set{name: "public-addresses", key: nftables.TypeIPAddr, data: nftables.TypeIPAddr}
+	back := &set{name: "private-addresses", key: nftables.TypeIPAddr, data: nftables.TypeIPAddr}
+	var private []netip.Prefix
+	for _, p := range slices.SortedFunc(maps.Keys(d.public), netip.Addr.Compare) {
+		out.elements = append(out.elements, nftables.SetElement{Key: p.AsSlice(), Val: d.public[p].AsSlice()})
+		back.elements = append(back.elements, nftables.SetElement{Key: d.public[p].AsSlice(), Val: p.AsSlice()})
+		private = append(private, host(p))
+	}
+	r.add(out)
+	r.add(back)
+	r.add(addressSet("with-public-address", false, private))
+	c := r.chain("destination", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPrerouting, priority: *nftables.ChainPriorityNATDest})
+	c.rule(from(gatewayLink), ipv4(), []expr.Any{load(destinationIPv4), translate("private-addresses"), &expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
+	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting, priority: *nftables.ChainPriorityNATSource})
+	c.rule(to(gatewayLink), ipv4(), []expr.Any{load(sourceIPv4), translate("public-addresses"), &expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
+}
+
+// gatewayRules drop what crosses the internet gateway without a public address, also of known connections.
+func (d *design) gatewayRules(_ *ruleset, forward *chain) {
+	forward.rule(to(gatewayLink), ipv4(), []expr.Any{load(sourceIPv4), notIn("with-public-address")}, drop())
+	forward.rule(from(gatewayLink), ipv4(), []expr.Any{load(destinationIPv4), notIn("with-public-address")}, drop())
+	// Jumbo frames end here; TCP is told at once.
+	for _, crossing := range [][]expr.Any{to(gatewayLink), from(gatewayLink)} {
+		forward.rule(crossing, ipv4(), protocolIs(unix.IPPROTO_TCP), clamp(gatewayMTU-40))
+	}
+}
+
+// clamp lowers the maximum segment size that a TCP SYN offers.
+func clamp(size uint16) []expr.Any {
+	option := expr.Exthdr{DestRegister: 1, Type: 2, Offset: 2, Len: 2, Op: expr.ExthdrOpTcpopt}
+	write := expr.Exthdr{SourceRegister: 1, Type: 2, Offset: 2, Len: 2, Op: expr.ExthdrOpTcpopt}
+	big := []byte{byte(size >> 8), byte(size)}
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 13, Len: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 1, Mask: []byte{0x02}, Xor: []byte{0}}, // SYN
+		differs([]byte{0}),
+		&option, &expr.Cmp{Op: expr.CmpOpGt, Register: 1, Data: big},
+		&expr.Immediate{Register: 1, Data: big}, &write,
+	}
+}
+
+// inputRules guard what the router answers itself: the services of AWS, to those whose source is their own.
+func (d *design) inputRules(r *ruleset) {
+	var all []netip.Prefix
+	for _, a := range d.services {
+		all = append(all, host(a))
+	}
+	r.add(addressSet("services", false, all))
+	r.add(addressSet("services6", true, all))
+	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput, priority: *nftables.ChainPriorityFilter, drop: true})
+	c.rule(from("lo"), accept())
+	c.rule(ipv6(), protocolIs(unix.IPPROTO_ICMPV6), []expr.Any{load(icmpType), &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: []byte{133}, ToData: []byte{137}}}, accept())
+	c.rule(from(gatewayLink), drop())
+	c.rule(unrouted(), drop())
+	c.rule(addressInSet(false, false, "services"), accept())
+	c.rule(addressInSet(false, true, "services6"), accept())
+}
+
+// securityGroupRules filter new connections by the groups of the ENIs at both ends. ENIs with the same groups share chains.
+func (d *design) securityGroupRules(r *ruleset, forward *chain) {
+	egress := &set{name: "egress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
+	ingress := &set{name: "ingress", key: nftables.TypeIFName, data: nftables.TypeVerdict}
+	leaving := r.chain("ingress", nil)
+	used := map[string]bool{}
+	combinations := map[string]bool{}
+	for _, p := range d.ports {
+		key := linkName(p.link())
+		if p.kind == natHolder { // NAT gateways have no security groups
+			egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, leaving.name))
+			ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictAccept, ""))
+			continue
+		}
+		groups := slices.Sorted(slices.Values(p.eni.SecurityGroupIDs))
+		h := fnv.New64a()
+		h.Write([]byte(strings.Join(groups, " ")))
+		name := fmt.Sprintf("%016x", h.Sum64())
+		egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, "out-"+name))
+		ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictGoto, "in-"+name))
+		if combinations[name] {
+			continue
+		}
+		combinations[name] = true
+		out, in := r.chain("out-"+name, nil), r.chain("in-"+name, nil)
+		for _, id := range groups {
+			if _, there := d.groups[id]; !there {
+				continue
+			}
+			used[id] = true
+			out.rule(jump("out-" + id))
+			in.rule(jump("in-" + id))
+		}
+		out.rule(drop())
+		in.rule(drop())
+	}
+	r.add(egress)
+	r.add(ingress)
+	members, lists := map[string]bool{}, map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(used)) {
+		out, in := r.chain("out-"+id, nil), r.chain("in-"+id, nil)
+		for _, rule := range d.groups[id].Rules {
+			members[rule.GroupID], lists[rule.PrefixListID] = true, true
+			if rule.Egress {
+				for _, match := range rulePeers(rule) {
+					out.rule(match, ruleTraffic(rule), goTo(leaving.name))
+				}
+			} else {
+				for _, match := range rulePeers(rule) {
+					in.rule(match, ruleTraffic(rule), accept())
+				}
+			}
+		}
+	}
+	d.memberSets(r, members)
+	for _, id := range slices.Sorted(maps.Keys(lists)) {
+		if id != "" {
+			r.add(addressSet("list-"+id, false, d.lists[id]))
+		}
+	}
+	leaving.rule([]expr.Any{meta(expr.MetaKeyOIFNAME), dispatch("ingress")})
+	leaving.rule(to(gatewayLink), accept())
+	forward.rule([]expr.Any{meta(expr.MetaKeyIIFNAME), dispatch("egress")})
+	forward.rule(from(gatewayLink), goTo(leaving.name))
+}
+
+// memberSets are the addresses of the members of groups that rules refer to.
+func (d *design) memberSets(r *ruleset, groups map[string]bool) {
+	members := map[string][]netip.Prefix{}
+	for _, p := range d.ports {
+		for _, id := range p.eni.SecurityGroupIDs {
+			if groups[id] {
+				members[id] = append(members[id], p.addresses()...)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		if id == "" {
+			continue
+		}
+		r.add(addressSet("members-"+id, false, members[id]))
+		r.add(addressSet("members6-"+id, true, members[id]))
+	}
+}
+
+// rulePeers are the matches of a rule's peer, any of which is enough.
+func rulePeers(rule record.SecurityGroupRule) [][]expr.Any {
+	source := !rule.Egress
+	switch {
+	case rule.GroupID != "":
+		return [][]expr.Any{addressInSet(source, false, "members-"+rule.GroupID), addressInSet(source, true, "members6-"+rule.GroupID)}
+	case rule.PrefixListID != "":
+		return [][]expr.Any{addressInSet(source, false, "list-"+rule.PrefixListID)}
+	}
+	block, err := netip.ParsePrefix(rule.CIDRIPv4 + rule.CIDRIPv6)
+	if err != nil {
+		return nil
+	}
+	return [][]expr.Any{addressIn(source, block)}
+}
+
+// ruleTraffic matches a rule's protocol and ports.
+func ruleTraffic(rule record.SecurityGroupRule) []expr.Any {
+	number, all := protocolNumber(rule.Protocol)
+	switch {
+	case all:
+		return nil
+	case number == unix.IPPROTO_TCP || number == unix.IPPROTO_UDP:
+		if rule.FromPort < 0 {
+			return protocolIs(number)
+		}
+		return append(protocolIs(number), portsIn(rule.FromPort, rule.ToPort)...)
+	case number == unix.IPPROTO_ICMP || number == unix.IPPROTO_ICMPV6:
+		return append(protocolIs(number), icmpIs(rule.FromPort, rule.ToPort)...)
+	}
+	return protocolIs(number)
+}
+
+// protocolNumber is the IP protocol of a rule; all for "-1".
+func protocolNumber(p string) (number byte, all bool) {
+	switch p {
+	case "-1":
+		return 0, true
+	case "tcp":
+		return unix.IPPROTO_TCP, false
+	case "udp":
+		return unix.IPPROTO_UDP, false
+	case "icmp":
+		return unix.IPPROTO_ICMP, false
+	case "icmpv6":
+		return unix.IPPROTO_ICMPV6, false
+	}
+	n, err := strconv.ParseUint(p, 10, 8)
+	if err != nil {
+		return 255, false // reserved: matches nothing
+	}
+	return byte(n), false
+}
+
+// networkACLRules filter every packet that changes subnets, without memory.
+func (d *design) networkACLRules(r *ruleset, forward *chain) {
+	filters := func(id string) bool { acl, there := d.acls[id]; return there && !open4All(acl) }
+	if !slices.ContainsFunc(d.subnets, func(s subnet) bool { return filters(s.acl) }) {
+		return
+	}
+	enter := &set{name: "subnets-entered", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
+	away := &set{name: "subnets-left", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
+	done := map[string]bool{}
+	arrive := []expr.Any{meta(expr.MetaKeyOIFGROUP), dispatch("subnets-entered")}
+	for _, s := range d.subnets {
+		c := r.chain("from-"+s.id, nil)
+		c.rule([]expr.Any{meta(expr.MetaKeyOIFGROUP), equals(native(s.group()))}, leave())
+		away.elements = append(away.elements, sendTo(native(s.group()), expr.VerdictJump, c.name))
+		if filters(s.acl) {
+			c.rule(jump("acl-out-" + s.acl))
+			enter.elements = append(enter.elements, sendTo(native(s.group()), expr.VerdictJump, "acl-in-"+s.acl))
+			if !done[s.acl] {
+				done[s.acl] = true
+				aclChain(r.chain("acl-out-"+s.acl, nil), d.acls[s.acl], true)
+				aclChain(r.chain("acl-in-"+s.acl, nil), d.acls[s.acl], false)
+			}
+		}
+		c.rule(arrive)
+	}
+	c := r.chain("from-internet", nil)
+	c.rule(arrive)
+	away.elements = append(away.elements, sendTo(native(0), expr.VerdictJump, c.name))
+	r.add(enter)
+	r.add(away)
+	forward.rule([]expr.Any{meta(expr.MetaKeyIIFGROUP), dispatch("subnets-left")})
+}
+
+// open4All reports whether the first rule of a list, in both directions, allows everything: then it costs nothing.
+func open4All(acl record.NetworkACL) bool {
+	first := map[bool]record.NetworkACLEntry{}
+	for _, e := range acl.Entries {
+		if f, there := first[e.Egress]; e.IPv6CIDR == "" && (!there || e.Number < f.Number) {
+			first[e.Egress] = e
+		}
+	}
+	allows := func(e record.NetworkACLEntry, there bool) bool {
+		return there && e.Action == ec2types.RuleActionAllow && e.Protocol == "-1" && e.CIDR == "0.0.0.0/0"
+	}
+	out, hasOut := first[true]
+	in, hasIn := first[false]
+	return allows(out, hasOut) && allows(in, hasIn) && !slices.ContainsFunc(acl.Entries, func(e record.NetworkACLEntry) bool { return e.IPv6CIDR != "" })
+}
+
+// aclChain is one direction of a network ACL: the first rule by number decides, what none decides is denied.
+func aclChain(c *chain, acl record.NetworkACL, egress bool) {
+	entries := slices.Clone(acl.Entries)
+	slices.SortFunc(entries, func(a, b record.NetworkACLEntry) int { return int(a.Number - b.Number) })
+	for _, e := range entries {
+		if e.Egress != egress {
+			continue
+		}
+		block, err := netip.ParsePrefix(e.CIDR + e.IPv6CIDR)
+		if err != nil {
+			continue
+		}
+		match := addressIn(!egress, block)
+		number, all := protocolNumber(e.Protocol)
+		if !all {
+			match = append(match, protocolIs(number)...)
+		}
+		if e.Ports != nil && (number == unix.IPPROTO_TCP || number == unix.IPPROTO_UDP) && e.Ports.From != nil && e.Ports.To != nil {
+			match = append(match, portsIn(*e.Ports.From, *e.Ports.To)...)
+		}
+		if e.ICMP != nil && (number == unix.IPPROTO_ICMP || number == unix.IPPROTO_ICMPV6) && e.ICMP.Type != nil {
+			code := int32(-1)
+			if e.ICMP.Code != nil {
+				code = *e.ICMP.Code
+			}
+			match = append(match, icmpIs(*e.ICMP.Type, code)...)
+		}
+		if e.Action == ec2types.RuleActionAllow {
+			c.rule(match, leave())
+		} else {
+			c.rule(match, drop())
+		}
+	}
+	c.rule(drop())
+}

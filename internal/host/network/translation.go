@@ -1,0 +1,78 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// staleTranslations are the public addresses that the router translates now, but is not to translate to the same private address any more.
+func (r *router) staleTranslations() (stale map[netip.Addr]bool, err error) {
+	conn, err := nftables.New(nftables.WithNetNSFd(int(r.file.Fd())))
+	if err != nil {
+		return nil, err
+	}
+	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyINet}
+	now, err := conn.GetSetByName(table, "public-addresses")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read public addresses: %w", err)
+	}
+	elements, err := conn.GetSetElements(now)
+	if err != nil {
+		return nil, fmt.Errorf("read public addresses: %w", err)
+	}
+	stale = map[netip.Addr]bool{}
+	for _, e := range elements {
+		private, ok1 := netip.AddrFromSlice(e.Key)
+		public, ok2 := netip.AddrFromSlice(e.Val)
+		if ok1 && ok2 && r.public[private] != public {
+			stale[public] = true
+		}
+	}
+	return stale, nil
+}
+
+// forgetTranslations ends the connections of public addresses that moved: they would go on with the old address.
+func (r *router) forgetTranslations(stale map[netip.Addr]bool) error {
+	if len(stale) == 0 {
+		return nil
+	}
+	handle, err := netlink.NewHandleAt(netns.NsHandle(r.file.Fd()), unix.NETLINK_NETFILTER)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	if _, err := handle.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, translated(stale)); err != nil {
+		return fmt.Errorf("end connections of addresses that moved: %w", err)
+	}
+	return nil
+}
+
+// translated matches connections that were translated from or to one of the addresses.
+type translated map[netip.Addr]bool
+
+// MatchConntrackFlow implements netlink.CustomConntrackFilter.
+func (t translated) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
+	to, _ := netip.AddrFromSlice(f.Forward.DstIP)
+	as, _ := netip.AddrFromSlice(f.Reverse.DstIP)
+	return t[to.Unmap()] || t[as.Unmap()]
+}
+
+// natRules make a namespace a NAT gateway: what it forwards leaves with its own address, and what nobody inside asked for is dropped.
+func (s *namespace) natRules() error {
+	r := &ruleset{name: tableName}
+	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput, priority: *nftables.ChainPriorityFilter, drop: true})
+	c.rule(from("lo"), accept())
+	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting, priority: *nftables.ChainPriorityNATSource})
+	c.rule(to("eth0"), ipv4(), masquerade())
+	return r.apply(s.file, &applied{has: map[string]appliedState{}})
+}

@@ -1,0 +1,284 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+const (
+	account = "111122223333"
+	region  = "eu-west-1"
+)
+
+// world is a network made from rows, whose packets tests send.
+type world struct {
+	testing.TB
+	*Network
+	store *store.Store
+	owner string
+}
+
+// newWorld runs a network over an empty store until the test ends.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("makes network namespaces: needs root")
+	}
+	w := &world{TB: t, store: storetest.New(t), owner: fmt.Sprintf("%016x", rand.Uint64())}
+	public, err := ChoosePublicRange()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	w.Network, err = New(Options{Store: w.store, Owner: w.owner, PublicRange: public, Region: region, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := Remove(w.owner); err != nil {
+			t.Errorf("remove: %v", err)
+		}
+		os.Remove("/run/coracle/ranges/" + public.Addr().String())
+	})
+	w.start()
+	return w
+}
+
+// start runs the controllers until the test ends or stop is called.
+func (w *world) start() (stop func()) {
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan error, 1)
+	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	go func() { done <- reconcile.Run(ctx, log, w.Controllers()...) }()
+	stop = func() {
+		cancel()
+		if err, open := <-done; open {
+			close(done)
+			if err != nil {
+				w.Errorf("run: %v", err)
+			}
+		}
+	}
+	w.Cleanup(stop)
+	return stop
+}
+
+func newID(prefix string) string {
+	return fmt.Sprintf("%s%016x%x", prefix, rand.Uint64(), rand.IntN(16))
+}
+
+func resource(prefix string) record.EC2Resource {
+	return record.EC2Resource{Account: account, Region: region, ID: newID(prefix), CreatedAt: time.Now()}
+}
+
+func put[T interface{ Key() string }](w *world, table func(*store.Store) store.Table[T], row T) T {
+	w.Helper()
+	if _, err := table(w.store).Put(w.Context(), row.Key(), row); err != nil {
+		w.Fatal(err)
+	}
+	return row
+}
+
+func change[T interface{ Key() string }](w *world, table func(*store.Store) store.Table[T], row T, f func(*T)) {
+	w.Helper()
+	if _, err := table(w.store).Modify(w.Context(), row.Key(), func(r *T) error { f(r); return nil }); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func remove[T interface{ Key() string }](w *world, table func(*store.Store) store.Table[T], row T) {
+	w.Helper()
+	if err := w.store.Txn(w.Context(), table(w.store).RemoveOp(row.Key())); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// vpc is a VPC with a main route table and a network ACL that allows everything.
+type vpc struct {
+	record.VPC
+	acl record.NetworkACL
+}
+
+func (w *world) newVPC(cidrs ...string) vpc {
+	w.Helper()
+	row := record.VPC{EC2Resource: resource("vpc-")}
+	for _, c := range cidrs {
+		row.CIDRs = append(row.CIDRs, record.CIDRAssociation{CIDR: c})
+	}
+	main := put(w, record.RouteTables, record.RouteTable{EC2Resource: resource("rtb-"), VPCID: row.ID})
+	row.MainRouteTableID = main.ID
+	acl := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: row.ID, Default: true, Entries: []record.NetworkACLEntry{
+		{Number: 100, Egress: true, Protocol: "-1", Action: ec2types.RuleActionAllow, CIDR: "0.0.0.0/0"},
+		{Number: 100, Protocol: "-1", Action: ec2types.RuleActionAllow, CIDR: "0.0.0.0/0"},
+	}})
+	return vpc{put(w, record.VPCs, row), acl}
+}
+
+func (w *world) newSubnet(v vpc, cidr string) record.Subnet {
+	w.Helper()
+	return put(w, record.Subnets, record.Subnet{EC2Resource: resource("subnet-"), VPCID: v.ID, CIDR: cidr, AvailabilityZone: "eu-west-1a", NetworkACLID: v.acl.ID})
+}
+
+func (w *world) newGroup(v vpc, rules ...record.SecurityGroupRule) record.SecurityGroup {
+	w.Helper()
+	return put(w, record.SecurityGroups, record.SecurityGroup{EC2Resource: resource("sg-"), VPCID: v.ID, Rules: rules})
+}
+
+// everything is a rule in one direction.
+func everything(egress bool) record.SecurityGroupRule {
+	return record.SecurityGroupRule{Egress: egress, Protocol: "-1", FromPort: -1, ToPort: -1, CIDRIPv4: "0.0.0.0/0"}
+}
+
+func (w *world) newRouteTable(v vpc, routes ...record.Route) record.RouteTable {
+	w.Helper()
+	return put(w, record.RouteTables, record.RouteTable{EC2Resource: resource("rtb-"), VPCID: v.ID, Routes: routes})
+}
+
+// newENI is an ENI attached to a holder: "" makes a new instance.
+func (w *world) newENI(s record.Subnet, holder string, index int32, groups []record.SecurityGroup, addresses ...string) record.NetworkInterface {
+	w.Helper()
+	if holder == "" {
+		holder = newID("i-")
+	}
+	row := record.NetworkInterface{
+		EC2Resource: resource("eni-"), VPCID: s.VPCID, SubnetID: s.ID, SourceDestCheck: true, PrivateIPs: addresses,
+		MACAddress: net.HardwareAddr{0x06, byte(rand.IntN(256)), byte(rand.IntN(256)), byte(rand.IntN(256)), byte(rand.IntN(256)), byte(rand.IntN(256))}.String(),
+		Attachment: &record.NetworkInterfaceAttachment{ID: newID("eni-attach-"), InstanceID: holder, InstanceOwnerID: account, DeviceIndex: index},
+	}
+	for _, g := range groups {
+		row.SecurityGroupIDs = append(row.SecurityGroupIDs, g.ID)
+	}
+	return put(w, record.NetworkInterfaces, row)
+}
+
+// newInternetGateway attaches an internet gateway and makes it the default route of the given tables.
+func (w *world) newInternetGateway(v vpc) record.InternetGateway {
+	w.Helper()
+	return put(w, record.InternetGateways, record.InternetGateway{EC2Resource: resource("igw-"), VPCID: v.ID})
+}
+
+// publicAddress is the n-th public address of EC2.
+func (w *world) publicAddress(n int) string { return nth(w.o.PublicRange, 256+n).String() }
+
+func (w *world) newAddress(public string, eni record.NetworkInterface) record.Address {
+	w.Helper()
+	return put(w, record.Addresses, record.Address{EC2Resource: resource("eipalloc-"), PublicIP: public, AssociationID: newID("eipassoc-"), NetworkInterfaceID: eni.ID, PrivateIPAddress: eni.PrivateIPs[0]})
+}
+
+func defaultRoute(target string) record.Route {
+	return record.Route{Destination: "0.0.0.0/0", Target: target}
+}
+
+// eventually waits until f holds.
+func (w *world) eventually(what string, f func() error) {
+	w.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// plugged waits until the holders are plugged.
+func (w *world) plugged(enis ...record.NetworkInterface) {
+	w.Helper()
+	for _, e := range enis {
+		w.eventually("plug "+e.Attachment.InstanceID, func() error {
+			ok, err := w.Plugged(e.Attachment.InstanceID)
+			if err == nil && !ok {
+				err = errors.New("not plugged")
+			}
+			return err
+		})
+	}
+}
+
+// settled waits until the VPC's rules are those of the store.
+func (w *world) settle(v vpc) {
+	w.Helper()
+	if _, err := w.reconcileVPC(w.Context(), v.Key()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+const patience = 400 * time.Millisecond
+
+// serve answers TCP connections with the address that they come from.
+func (w *world) serve(holder, address string) {
+	w.Helper()
+	var l net.Listener
+	w.eventually("listen on "+address, func() (err error) {
+		l, err = w.Listen(w.Context(), holder, "tcp", address)
+		return err
+	})
+	w.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				io.WriteString(c, netip.MustParseAddrPort(c.RemoteAddr().String()).Addr().String()+"\n")
+				io.Copy(c, c)
+				c.Close()
+			}()
+		}
+	}()
+}
+
+// call connects from a holder and is what the server said of whom it sees.
+func (w *world) call(holder, source, address string) (seen string, err error) {
+	err = w.In(holder, func() error {
+		d := net.Dialer{Timeout: patience, FallbackDelay: -1}
+		if source != "" {
+			d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
+		}
+		c, err := d.DialContext(w.Context(), "tcp", address)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(patience))
+		_, err = fmt.Fscanln(c, &seen)
+		return err
+	})
+	return seen, err
+}
+
+// reaches fails the test unless the call's success is as wanted.
+func (w *world) reaches(holder, address string, want bool) {
+	w.Helper()
+	if _, err := w.call(holder, "", address); (err == nil) != want {
+		w.Errorf("%s to %s: got %v, want success %v", holder, address, err, want)
+	}
+}
+
+func instanceOf(e record.NetworkInterface) string { return e.Attachment.InstanceID }
+
+var _ = slices.Contains[[]int]
+var _ = aws.String
