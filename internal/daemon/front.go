@@ -45,7 +45,7 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 
 // register serves every AWS service there is.
 func register(mux *wire.Mux, s *store.Store, who *identity.Identity, logs logsservice.Options) {
-	mux.Register(wire.EC2, ec2service.New(s))
+	mux.Register(wire.EC2, ec2service.New(ec2service.Options{Store: s}))
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
 	mux.Register(wire.IAM, iamservice.New(s, who, nil))
 	mux.Register(wire.Logs, logsservice.New(logs))

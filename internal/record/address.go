@@ -18,13 +18,13 @@ type Address struct {
 // Addresses is the table of elastic IP addresses, by EC2Key of the allocation.
 func Addresses(s *store.Store) store.Table[Address] { return store.NewTable[Address](s, "addresses") }
 
-// PublicIP claims a public IPv4 address for one elastic IP address (and later one instance) of all accounts and regions.
+// PublicIP claims a public IPv4 address for one elastic IP address or one network interface of all accounts and regions.
 //
 // Writer: internal/aws/ec2.
 type PublicIP struct {
 	Account string
 	Region  string
-	OwnerID string // what the address belongs to: an allocation ID
+	OwnerID string // what the address belongs to: an allocation ID, or the network interface that it is lent to
 }
 
 // PublicIPs is the table of public addresses in use, by Key(address).

@@ -16,6 +16,7 @@ type Instance struct {
 	EC2Resource
 	ReservationID    string // "r-…"
 	LaunchIndex      int32  // its place in the reservation, from 0
+	RequesterID      string `json:",omitempty"` // of an AWS service that launched it for the account
 	ImageID          string
 	InstanceType     ec2types.InstanceType
 	AvailabilityZone string
@@ -42,6 +43,7 @@ type Instance struct {
 	LaunchTemplateID      string `json:",omitempty"`
 	LaunchTemplateVersion string `json:",omitempty"`
 	PlacementGroup        string `json:",omitempty"`
+	PartitionNumber       int32  `json:",omitempty"` // in a partition placement group, from 1
 	Tenancy               ec2types.Tenancy
 
 	// BlockDevices are its volumes; the root volume first.
@@ -53,6 +55,9 @@ type Instance struct {
 	DetailedMonitoring    bool   `json:",omitempty"`
 	EBSOptimized          bool   `json:",omitempty"`
 	CPUCredits            string `json:",omitempty"`
+	AutoRecovery          ec2types.InstanceAutoRecoveryState
+	// LaunchTime is when it was launched, or last started.
+	LaunchTime time.Time
 
 	// Wanted is running, stopped or terminated. A terminated instance stays terminated.
 	Wanted ec2types.InstanceStateName

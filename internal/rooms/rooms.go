@@ -48,7 +48,7 @@ var Rules = []Rule{
 	{"internal/logs/pattern", []string{"internal/logs/word"}, append([]string{"github.com/aws"}, world...), "a language, pure"},
 	{"internal/logs/query", []string{"internal/crash", "internal/logs", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
 	{"internal/logs/lifecycle", []string{"internal/logs/events", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
-	{"internal/aws/ec2/lifecycle", []string{"internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the store alone"},
+	{"internal/aws/ec2/lifecycle", []string{"internal/aws/ec2", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the store alone; EC2 writes its own rows"},
 	{"internal/aws/autoscaling/group", []string{"internal/crash", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller that is a client of EC2, through the SDK"},
 	{"internal/instancetype", nil, world, "public data"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},

@@ -16,9 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// publicRange is where public addresses come from: half of the range for benchmarks (RFC 2544), which nobody routes, so that an
-// address of ours is never somebody's.
-var publicRange = netip.MustParsePrefix("198.18.0.0/16")
+// defaultPublicRange is half of the range for benchmarks (RFC 2544), which nobody routes, so that an address of ours is never somebody's.
+var defaultPublicRange = netip.MustParsePrefix("198.18.0.0/16")
 
 func (s *Service) addressKind() kind[record.Address, types.Address] {
 	type v = types.Address
@@ -74,19 +73,31 @@ func (s *Service) addressesOf(in scope, interfaceID string) map[string]record.Ad
 	return byPrivate
 }
 
+// infrastructure is how many addresses at the beginning of the public range are never given: machines' hosts use them.
+const infrastructure = 256
+
 // pickPublicIP claims a public address that is in no account's use.
 func (c *change) pickPublicIP(owner string) (string, error) {
-	size := uint64(1) << (32 - publicRange.Bits())
+	public := c.s.publicRange
+	size := uint64(1)<<(32-public.Bits()) - infrastructure
 	for i, start := uint64(0), rand.Uint64N(size); i < size; i++ {
-		ip := offset(publicRange, (start+i)%size).String()
-		if _, err := c.s.public.Get(c, store.Key(ip)); errors.Is(err, store.ErrNotFound) && !reserved(publicRange, netip.MustParseAddr(ip)) {
+		ip := offset(public, infrastructure+(start+i)%size).String()
+		if _, taken := c.pending["public/"+ip]; taken {
+			continue
+		}
+		if _, err := c.s.public.Get(c, store.Key(ip)); errors.Is(err, store.ErrNotFound) && !reserved(public, netip.MustParseAddr(ip)) {
 			c.add("public/"+ip, &pending{op: func() store.Op {
 				return c.s.public.CreateOp(store.Key(ip), record.PublicIP{Account: c.account, Region: c.region, OwnerID: owner})
 			}})
 			return ip, nil
 		}
 	}
-	return "", wire.Errorf("InsufficientAddressCapacity", "There are no free public addresses left in %s.", publicRange)
+	return "", wire.Errorf("InsufficientAddressCapacity", "There are no free public addresses left in %s.", public)
+}
+
+// freePublicIP ends the claim to a public address.
+func (c *change) freePublicIP(ip string) {
+	c.add("public/"+ip, &pending{op: func() store.Op { return c.s.public.RemoveOp(store.Key(ip)) }})
 }
 
 // AllocateAddress gives the account an elastic IP address.
@@ -173,7 +184,7 @@ func (s *Service) ReleaseAddress(ctx context.Context, in *ec2.ReleaseAddressInpu
 		if address.AssociationID != "" {
 			return wire.Errorf("InvalidIPAddress.InUse", "Address %s is in use.", address.PublicIP)
 		}
-		c.add("public/"+address.PublicIP, &pending{op: func() store.Op { return s.public.RemoveOp(store.Key(address.PublicIP)) }})
+		c.freePublicIP(address.PublicIP)
 		return nil
 	})
 }
@@ -186,24 +197,40 @@ func (s *Service) AssociateAddress(ctx context.Context, in *ec2.AssociateAddress
 		if err != nil {
 			return err
 		}
-		if in.InstanceId != nil {
-			return noInstance(*in.InstanceId)
-		}
-		if in.NetworkInterfaceId == nil {
+		asked := in.NetworkInterfaceId
+		switch {
+		case in.InstanceId != nil && asked != nil:
+			return wire.Errorf("InvalidParameterCombination", "You may specify either an instance ID or a network interface ID, not both.")
+		case in.InstanceId != nil:
+			if asked, err = s.onlyInterface(c.scope, in.InstanceId); err != nil {
+				return err
+			}
+		case asked == nil:
 			return wire.Errorf("MissingParameter", "Either 'instanceId' or 'networkInterfaceId' must be specified.")
 		}
-		ni, err := s.interfaces.value(c.scope, in.NetworkInterfaceId)
+		ni, err := s.interfaces.value(c.scope, asked)
 		if err != nil {
 			return err
 		}
 		if err := c.mayManage(ni); err != nil {
 			return err
 		}
-		association, err = c.associate(address.ID, ni, aws.ToString(in.PrivateIpAddress), aws.ToBool(in.AllowReassociation))
+		private := aws.ToString(in.PrivateIpAddress)
+		association, err = c.associate(address.ID, ni, private, aws.ToBool(in.AllowReassociation))
 		if err != nil {
 			return err
 		}
-		return s.interfaces.claim(c, ni.ID)
+		if address.NetworkInterfaceID != "" && address.NetworkInterfaceID != ni.ID {
+			if err := c.lost(address); err != nil {
+				return err
+			}
+		}
+		return s.interfaces.edit(c, ni.ID, func(ni *record.NetworkInterface) error {
+			if private == "" || private == ni.PrivateIPs[0] {
+				c.takeBack(ni)
+			}
+			return nil
+		})
 	})
 	return &ec2.AssociateAddressOutput{AssociationId: aws.String(association)}, err
 }
@@ -295,8 +322,45 @@ func (s *Service) DisassociateAddress(ctx context.Context, in *ec2.DisassociateA
 		if err := c.mayManage(ni); err != nil {
 			return err
 		}
-		return c.dissociate(ni.ID, []string{address.PrivateIPAddress})
+		if err := c.dissociate(ni.ID, []string{address.PrivateIPAddress}); err != nil {
+			return err
+		}
+		return c.lost(address)
 	})
+}
+
+// onlyInterface is the network interface of an instance that has one.
+func (s *Service) onlyInterface(in scope, instanceID *string) (*string, error) {
+	r, err := s.instances.value(in, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	switch state := s.stateOf(in, r); state {
+	case types.InstanceStateNameRunning, types.InstanceStateNameStopped:
+	default:
+		return nil, wire.Errorf("InvalidInstanceID", "The %s instance '%s' is not in a valid state for this operation.", state, r.ID)
+	}
+	found, err := s.interfacesOf(in, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, wire.Errorf("InvalidInstanceID", "There are multiple interfaces attached to instance '%s'. Please specify an interface ID for the operation instead.", r.ID)
+	}
+	return &found[0].ID, nil
+}
+
+// lost lends the instance that an elastic address pointed at a public address again, if it had one before.
+func (c *change) lost(address record.Address) error {
+	ni, err := c.s.interfaces.value(c.scope, &address.NetworkInterfaceID)
+	if err != nil || !ni.AutoPublicIP || ni.PublicIP != "" || ni.PrivateIPs[0] != address.PrivateIPAddress || ni.Attachment == nil {
+		return err
+	}
+	holder, err := c.s.instances.value(c.scope, &ni.Attachment.InstanceID)
+	if err != nil || holder.Wanted != types.InstanceStateNameRunning {
+		return err
+	}
+	return c.s.interfaces.edit(c, ni.ID, c.lend)
 }
 
 // DescribeAddressesAttribute shows the reverse DNS names of elastic IP addresses.

@@ -106,12 +106,21 @@ func (s *Service) DetachInternetGateway(ctx context.Context, in *ec2.DetachInter
 			}); err != nil {
 				return err
 			} else if mapped {
-				return wire.Errorf("DependencyViolation", "Network %s has some mapped public address(es). Please unmap those public address(es) before detaching the gateway.", vpc.ID)
+				return mappedAddresses(vpc.ID)
+			}
+			if lent, err := s.interfaces.any(c.scope, func(ni record.NetworkInterface) bool { return ni.VPCID == vpc.ID && ni.PublicIP != "" }); err != nil {
+				return err
+			} else if lent {
+				return mappedAddresses(vpc.ID)
 			}
 			r.VPCID, r.RouteTableID, r.RouteTableAssociationID = "", "", ""
 			return nil
 		})
 	})
+}
+
+func mappedAddresses(vpcID string) error {
+	return wire.Errorf("DependencyViolation", "Network %s has some mapped public address(es). Please unmap those public address(es) before detaching the gateway.", vpcID)
 }
 
 // DeleteInternetGateway deletes an internet gateway that is attached to no VPC.

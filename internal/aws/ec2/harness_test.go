@@ -40,6 +40,9 @@ type world struct {
 	http   *http.Client // of this world alone: a server that ends closes connections of the default one
 	*ec2.Client
 
+	store   *store.Store // of the first daemon
+	service *coracle.Service
+
 	mu     sync.Mutex
 	caller wire.Caller
 	deny   func(wire.Target) bool
@@ -67,7 +70,11 @@ func (w *world) daemon() string {
 	}
 	w.t.Cleanup(s.Close)
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
-	mux.Register(wire.EC2, coracle.New(s))
+	service := coracle.New(coracle.Options{Store: s})
+	mux.Register(wire.EC2, service)
+	if w.store == nil {
+		w.store, w.service = s, service
+	}
 	server := httptest.NewServer(mux)
 	w.t.Cleanup(server.Close)
 	return server.URL

@@ -152,6 +152,9 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPr
 			if err := c.assignIPv4(r, subnet, want); err != nil {
 				return err
 			}
+			if err := c.fitsHolder(*r); err != nil {
+				return err
+			}
 			out.AssignedPrivateIpAddresses, out.AssignedIpv4Prefixes = []types.AssignedPrivateIpAddress{}, viewIPv4Prefixes(r.IPv4Prefixes[prefixes:])
 			for _, ip := range r.PrivateIPs[had:] {
 				out.AssignedPrivateIpAddresses = append(out.AssignedPrivateIpAddresses, types.AssignedPrivateIpAddress{PrivateIpAddress: aws.String(ip)})
@@ -245,6 +248,9 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *ec2.AssignIpv6Add
 			had, prefixes := len(r.IPv6IPs), len(r.IPv6Prefixes)
 			err = c.assignIPv6(r, subnet, want)
 			out.AssignedIpv6Addresses, out.AssignedIpv6Prefixes = r.IPv6IPs[had:], r.IPv6Prefixes[prefixes:]
+			if err == nil {
+				err = c.fitsHolder(*r)
+			}
 			return err
 		})
 	})

@@ -144,6 +144,10 @@ func (s *Service) viewInterface(in scope, r record.NetworkInterface) types.Netwo
 				AllocationId: aws.String(e.ID), AssociationId: aws.String(e.AssociationID), IpOwnerId: aws.String(e.Account),
 				PublicDnsName: aws.String(publicDNSName(in.region, e.PublicIP)), PublicIp: aws.String(e.PublicIP),
 			}
+		} else if i == 0 && r.PublicIP != "" {
+			a.Association = &types.NetworkInterfaceAssociation{
+				IpOwnerId: aws.String(amazon), PublicDnsName: aws.String(publicName(in.region, vpc, r.PublicIP)), PublicIp: aws.String(r.PublicIP),
+			}
 		}
 		v.PrivateIpAddresses = append(v.PrivateIpAddresses, a)
 	}
@@ -363,6 +367,7 @@ func (c *change) removeInterface(id string) (record.NetworkInterface, error) {
 	if err := c.giveBack(r.SubnetID, slices.Concat(r.PrivateIPs, r.IPv6IPs), slices.Concat(r.IPv4Prefixes, r.IPv6Prefixes)); err != nil {
 		return r, err
 	}
+	c.takeBack(&r)
 	return r, c.dissociate(r.ID, r.PrivateIPs)
 }
 

@@ -132,7 +132,15 @@ func (c *change) routeTarget(tableID, vpcID string, t routeTargets) (string, err
 		}
 		owner = ni.VPCID
 	case t.instance != nil:
-		return "", noInstance(id)
+		ni, err := s.onlyInterface(c.scope, &id)
+		if err != nil {
+			return "", err
+		}
+		through, err := s.interfaces.value(c.scope, ni)
+		if err != nil {
+			return "", err
+		}
+		id, owner = through.ID, through.VPCID
 	case t.endpoint != nil:
 		return "", wire.Errorf("RouteNotSupported", "Route table contains unsupported route target: %s. VPC Endpoints of this type cannot be used as route targets.", id)
 	case t.peering != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -27,6 +28,15 @@ type Service struct {
 	public   store.Table[record.PublicIP]
 	keyNames store.Table[record.KeyPairName]
 
+	publicRange    netip.Prefix
+	machines       store.Table[record.Machine]
+	consoles       store.Table[record.MachineConsole]
+	profiles       store.Table[record.InstanceProfile]
+	roles          store.Table[record.Role]
+	placementNames store.Table[record.PlacementGroupName]
+	templateNames  store.Table[record.LaunchTemplateName]
+	versions       store.Table[record.LaunchTemplateVersion]
+
 	vpcs        kind[record.VPC, types.Vpc]
 	subnets     kind[record.Subnet, types.Subnet]
 	groups      kind[record.SecurityGroup, types.SecurityGroup]
@@ -40,13 +50,36 @@ type Service struct {
 	dhcpOptions kind[record.DHCPOptions, types.DhcpOptions]
 	endpoints   kind[record.VPCEndpoint, types.VpcEndpoint]
 	keyPairs    kind[record.KeyPair, types.KeyPairInfo]
+
+	instances       kind[record.Instance, types.Instance]
+	volumes         kind[record.Volume, types.Volume]
+	placementGroups kind[record.PlacementGroup, types.PlacementGroup]
+	templates       kind[record.LaunchTemplate, types.LaunchTemplate]
+	spotRequests    kind[record.SpotRequest, types.SpotInstanceRequest]
 }
 
-// New is the EC2 service over s.
-func New(s *store.Store) *Service {
+// Options are what the service needs.
+type Options struct {
+	Store *store.Store
+	// PublicRange is where public addresses come from, all but its first 256; half of the range for benchmarks (RFC 2544), which nobody
+	// routes, when it is zero.
+	PublicRange netip.Prefix
+	// Now is the time; time.Now when nil.
+	Now func() time.Time
+}
+
+// New is the EC2 service.
+func New(o Options) *Service {
+	if !o.PublicRange.IsValid() {
+		o.PublicRange = defaultPublicRange
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := o.Store
 	svc := &Service{
 		store:    s,
-		now:      time.Now,
+		now:      o.Now,
 		regions:  record.EC2Regions(s),
 		tags:     record.EC2TagsTable(s),
 		tokens:   record.EC2ClientTokens(s),
@@ -54,6 +87,15 @@ func New(s *store.Store) *Service {
 		blocks:   record.AddressBlocks(s),
 		public:   record.PublicIPs(s),
 		keyNames: record.KeyPairNames(s),
+
+		publicRange:    o.PublicRange,
+		machines:       record.Machines(s),
+		consoles:       record.MachineConsoles(s),
+		profiles:       record.InstanceProfiles(s),
+		roles:          record.Roles(s),
+		placementNames: record.PlacementGroupNames(s),
+		templateNames:  record.LaunchTemplateNames(s),
+		versions:       record.LaunchTemplateVersions(s),
 	}
 	svc.vpcs = svc.vpcKind()
 	svc.subnets = svc.subnetKind()
@@ -68,6 +110,11 @@ func New(s *store.Store) *Service {
 	svc.dhcpOptions = svc.dhcpOptionsKind()
 	svc.endpoints = svc.vpcEndpointKind()
 	svc.keyPairs = svc.keyPairKind()
+	svc.instances = svc.instanceKind()
+	svc.volumes = svc.volumeKind()
+	svc.placementGroups = svc.placementGroupKind()
+	svc.templates = svc.templateKind()
+	svc.spotRequests = svc.spotRequestKind()
 	return svc
 }
 
@@ -75,7 +122,7 @@ func New(s *store.Store) *Service {
 func (s *Service) kinds() []anyKind {
 	return []anyKind{
 		s.vpcs, s.subnets, s.groups, s.routeTables, s.igws, s.eigws, s.nats, s.addresses, s.interfaces, s.acls,
-		s.dhcpOptions, s.endpoints, s.keyPairs, ruleKind{s},
+		s.dhcpOptions, s.endpoints, s.keyPairs, s.instances, s.volumes, s.placementGroups, s.templates, s.spotRequests, ruleKind{s},
 	}
 }
 

@@ -1,0 +1,192 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Aftermath does what follows for an instance's rows from what is observed of its machine. It is how internal/aws/ec2/lifecycle writes
+// rows whose writer is this package.
+type Aftermath struct{ s *Service }
+
+// NewAftermath is the aftermath of a service's instances.
+func NewAftermath(s *Service) Aftermath { return Aftermath{s} }
+
+// KeepTerminated is how long a terminated instance is still shown.
+const KeepTerminated = time.Hour
+
+// within is the scope of work that nobody asked for.
+func (a Aftermath) within(ctx context.Context, r record.Instance) scope {
+	return scope{Context: ctx, account: r.Account, region: r.Region}
+}
+
+// Follow brings one instance about, whose key that is. It is level-triggered. again is when something is due that no row will tell of; gone says
+// that nothing is left of the instance.
+func (a Aftermath) Follow(ctx context.Context, key string, notice time.Duration) (again time.Duration, gone bool, err error) {
+	row, err := a.s.instances.table.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, true, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	r, in := row.Value, a.within(ctx, row.Value)
+	machine := a.s.machine(in, r)
+	now := a.s.now().UTC()
+	switch {
+	case machine.State == types.InstanceStateNameTerminated:
+		return a.bury(in, r, machine, now)
+	case r.Wanted == types.InstanceStateNameRunning && machine.PoweredOff && machine.Boot >= r.Boot:
+		return 0, false, a.shutDown(in, r)
+	case r.Wanted == types.InstanceStateNameRunning && !r.SpotInterruption.IsZero():
+		if due := r.SpotInterruption.Add(notice).Sub(now); due > 0 {
+			return due, false, nil
+		}
+		return 0, false, a.interrupt(in, r)
+	}
+	return 0, false, nil
+}
+
+// shutDown does what the instance's shutdown behaviour says after somebody has shut it down from inside.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-initiated-shutdown-behavior.html
+func (a Aftermath) shutDown(in scope, r record.Instance) error {
+	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown", "Client.InstanceInitiatedShutdown"
+	return a.edit(in, r, func(c *change, r *record.Instance) error {
+		// Between the looks another start may have been wanted.
+		if m := c.s.machine(c.scope, *r); r.Wanted != types.InstanceStateNameRunning || !m.PoweredOff || m.Boot < r.Boot {
+			return nil
+		}
+		if r.ShutdownBehavior == types.ShutdownBehaviorTerminate || r.Lifecycle == types.InstanceLifecycleTypeSpot {
+			c.terminate(r, code, message, who)
+			return nil
+		}
+		return c.stop(r, code, message, who)
+	})
+}
+
+// interrupt takes a spot instance away.
+func (a Aftermath) interrupt(in scope, r record.Instance) error {
+	return a.edit(in, r, func(c *change, r *record.Instance) error {
+		if r.Wanted == types.InstanceStateNameRunning {
+			c.terminate(r, "Server.SpotInstanceTermination", "Instance terminated by Spot Instance interruption", "Server.SpotInstanceTermination")
+		}
+		return nil
+	})
+}
+
+func (a Aftermath) edit(in scope, r record.Instance, edit func(c *change, r *record.Instance) error) error {
+	return a.s.commit(in, nil, func(c *change) error {
+		return a.s.instances.edit(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
+	})
+}
+
+// bury takes a terminated instance's things away, and after a while its rows.
+func (a Aftermath) bury(in scope, r record.Instance, machine record.Machine, now time.Time) (again time.Duration, gone bool, err error) {
+	holds, err := a.holds(in, r)
+	if err != nil {
+		return 0, false, err
+	}
+	if r.Wanted != types.InstanceStateNameTerminated || holds {
+		err := a.edit(in, r, func(c *change, r *record.Instance) error {
+			if r.Wanted != types.InstanceStateNameTerminated { // it ended, or never began, by itself
+				code, message := machine.FailureCode, machine.Failure
+				if code == "" {
+					code, message = "Server.InternalError", "The machine has ended"
+				}
+				c.terminate(r, code, message, code)
+			}
+			return c.strip(r)
+		})
+		return 0, false, err
+	}
+	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
+		return left, false, nil
+	}
+	err = a.s.commit(in, nil, func(c *change) error {
+		r, err := a.s.instances.remove(c, r.ID)
+		if err != nil {
+			return err
+		}
+		if r.SpotInstanceRequestID != "" {
+			if _, err := a.s.spotRequests.table.Get(c, c.key(r.SpotInstanceRequestID)); err == nil {
+				if _, err := a.s.spotRequests.remove(c, r.SpotInstanceRequestID); err != nil {
+					return err
+				}
+			}
+		}
+		return c.forgetReservation(r)
+	})
+	return 0, err == nil, err
+}
+
+// holds reports whether anything is attached to an instance.
+func (a Aftermath) holds(in scope, r record.Instance) (bool, error) {
+	if len(r.BlockDevices) > 0 {
+		return true, nil
+	}
+	interfaces, err := a.s.interfacesOf(in, r.ID)
+	return len(interfaces) > 0, err
+}
+
+// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached.
+func (c *change) strip(r *record.Instance) error {
+	interfaces, err := c.s.interfacesOf(c.scope, r.ID)
+	if err != nil {
+		return err
+	}
+	for _, ni := range interfaces {
+		if ni.Attachment.DeleteOnTermination {
+			if _, err := c.removeInterface(ni.ID); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.s.interfaces.edit(c, ni.ID, func(ni *record.NetworkInterface) error {
+			c.takeBack(ni)
+			ni.Attachment = nil
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.BlockDevices {
+		if _, err := c.s.volumes.table.Get(c, c.key(b.VolumeID)); errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if b.DeleteOnTermination {
+			if _, err := c.s.volumes.remove(c, b.VolumeID); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.s.volumes.edit(c, b.VolumeID, func(v *record.Volume) error {
+			v.InstanceID = ""
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	r.BlockDevices = nil
+	return nil
+}
+
+// forgetReservation frees the client token of a launch with its last instance.
+func (c *change) forgetReservation(r record.Instance) error {
+	if r.ClientToken == "" {
+		return nil
+	}
+	all, err := c.s.instances.list(c.scope, func(other record.Instance) bool { return other.ReservationID == r.ReservationID })
+	if err != nil || slices.ContainsFunc(all, func(other record.Instance) bool { return other.ID != r.ID }) {
+		return err
+	}
+	key := record.EC2ClientTokenKey(c.account, c.region, reservationNames.prefix, r.ClientToken)
+	c.add("token/"+r.ReservationID, &pending{op: func() store.Op { return c.s.tokens.RemoveOp(key) }})
+	return nil
+}

@@ -1,0 +1,169 @@
+package ec2_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+func TestLifeOfAnInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.ctx()
+	w.hardware(0)
+	key := must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("mine")}))
+	tags := []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")}, {Key: aws.String("kubernetes.io/cluster/ironman"), Value: aws.String("owned")}}
+	first := w.run(ec2.RunInstancesInput{
+		KeyName: key.KeyName, UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\ndate\n"))),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: tags}, {ResourceType: types.ResourceTypeVolume, Tags: tags[:1]}},
+	})
+	id := *first.InstanceId
+	like(t, first.InstanceId, "i-")
+	if first.State.Name != types.InstanceStateNamePending || *first.State.Code != 0 || first.StateReason == nil || *first.StateReason.Code != "pending" {
+		t.Errorf("a new instance is in the state %+v because of %+v", first.State, first.StateReason)
+	}
+
+	// It runs, with all that an instance has.
+	v := w.becomes(id, types.InstanceStateNameRunning)
+	if *v.PrivateDnsName != "ip-"+strings.ReplaceAll(*v.PrivateIpAddress, ".", "-")+".eu-west-1.compute.internal" || v.PublicIpAddress == nil ||
+		*v.PublicDnsName != "ec2-"+strings.ReplaceAll(*v.PublicIpAddress, ".", "-")+".eu-west-1.compute.amazonaws.com" {
+		t.Errorf("names %s and %s of %s and %s", *v.PrivateDnsName, aws.ToString(v.PublicDnsName), *v.PrivateIpAddress, aws.ToString(v.PublicIpAddress))
+	}
+	if v.Architecture != "x86_64" || *v.RootDeviceName != "/dev/xvda" || v.RootDeviceType != "ebs" || v.VirtualizationType != "hvm" || *v.PlatformDetails != "Linux/UNIX" ||
+		*v.KeyName != "mine" || len(v.Tags) != 2 || v.StateReason != nil || *v.Placement.AvailabilityZone != "eu-west-1a" || *v.CpuOptions.CoreCount != 1 || v.MetadataOptions.HttpTokens != "required" {
+		t.Errorf("instance %+v", v)
+	}
+	ni := v.NetworkInterfaces[0]
+	if len(v.NetworkInterfaces) != 1 || !*ni.Attachment.DeleteOnTermination || *ni.Association.IpOwnerId != "amazon" || *ni.Attachment.DeviceIndex != 0 {
+		t.Errorf("interface %+v", ni)
+	}
+	alone := w.theInterface(ni.NetworkInterfaceId)
+	if *alone.Attachment.InstanceId != id || *alone.Association.PublicIp != *v.PublicIpAddress || alone.Status != types.NetworkInterfaceStatusInUse {
+		t.Errorf("the interface is shown as %+v", alone)
+	}
+	volumes := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{Filters: []types.Filter{filter("attachment.instance-id", id)}})).Volumes
+	if len(volumes) != 1 || *volumes[0].VolumeId != *v.BlockDeviceMappings[0].Ebs.VolumeId || *volumes[0].Size != 20 || volumes[0].State != "in-use" || len(volumes[0].Tags) != 1 {
+		t.Errorf("volumes %+v", volumes)
+	}
+
+	// Stopped it keeps its private address and loses the public one, which a start gives anew.
+	must[*ec2.RebootInstancesOutput](t)(w.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
+	stopping := must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{id}})).StoppingInstances
+	if stopping[0].PreviousState.Name != "running" || stopping[0].CurrentState.Name != "stopping" {
+		t.Errorf("stop: %+v", stopping[0])
+	}
+	stopped := w.becomes(id, types.InstanceStateNameStopped)
+	if stopped.PublicIpAddress != nil || *stopped.PrivateIpAddress != *v.PrivateIpAddress || *stopped.StateReason.Code != "Client.UserInitiatedShutdown" ||
+		!strings.HasPrefix(*stopped.StateTransitionReason, "User initiated (20") {
+		t.Errorf("stopped: %+v, %+v, %s", stopped.PublicIpAddress, stopped.StateReason, *stopped.StateTransitionReason)
+	}
+	must[*ec2.ModifyInstanceAttributeOutput](t)(w.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{InstanceId: &id, InstanceType: &types.AttributeValue{Value: aws.String("m5.xlarge")}}))
+	must[*ec2.StartInstancesOutput](t)(w.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}))
+	again := w.becomes(id, types.InstanceStateNameRunning)
+	if again.PublicIpAddress == nil || again.InstanceType != "m5.xlarge" || !again.LaunchTime.After(*v.LaunchTime) || again.StateReason != nil {
+		t.Errorf("started again: %+v", again)
+	}
+
+	// An elastic address takes the place of the lent one, and a lent one its place again.
+	elastic := w.address()
+	association := must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id, AllocationId: elastic.AllocationId})).AssociationId
+	if now := w.instance(id); *now.PublicIpAddress != *elastic.PublicIp || *now.NetworkInterfaces[0].Association.IpOwnerId != account {
+		t.Errorf("with an elastic address: %s of %+v", *now.PublicIpAddress, now.NetworkInterfaces[0].Association)
+	}
+	must[*ec2.DisassociateAddressOutput](t)(w.DisassociateAddress(ctx, &ec2.DisassociateAddressInput{AssociationId: association}))
+	if now := w.instance(id); now.PublicIpAddress == nil || *now.PublicIpAddress == *elastic.PublicIp {
+		t.Errorf("without its elastic address: %s", aws.ToString(now.PublicIpAddress))
+	}
+	must[*ec2.AssociateAddressOutput](t)(w.AssociateAddress(ctx, &ec2.AssociateAddressInput{InstanceId: &id, AllocationId: elastic.AllocationId}))
+
+	// Terminated it loses all that goes with it, and is shown for an hour.
+	kept := w.networkInterface(*v.SubnetId)
+	must[*ec2.AttachNetworkInterfaceOutput](t)(w.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{InstanceId: &id, NetworkInterfaceId: kept.NetworkInterfaceId, DeviceIndex: aws.Int32(1)}))
+	ended := must[*ec2.TerminateInstancesOutput](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})).TerminatingInstances
+	if ended[0].PreviousState.Name != "running" || ended[0].CurrentState.Name != "shutting-down" {
+		t.Errorf("terminate: %+v", ended[0])
+	}
+	w.eventually("the interface is gone", func() bool {
+		_, err := w.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*ni.NetworkInterfaceId}})
+		got, _, _ := code(err)
+		return got == "InvalidNetworkInterfaceID.NotFound"
+	})
+	gone := w.becomes(id, types.InstanceStateNameTerminated)
+	if len(gone.NetworkInterfaces)+len(gone.BlockDeviceMappings) != 0 || gone.PrivateIpAddress != nil || len(gone.Tags) != 2 || *gone.StateReason.Code != "Client.UserInitiatedShutdown" {
+		t.Errorf("terminated: %+v", gone)
+	}
+	if now := w.theInterface(kept.NetworkInterfaceId); now.Status != types.NetworkInterfaceStatusAvailable || now.Attachment != nil {
+		t.Errorf("the interface that stays: %+v", now)
+	}
+	if left := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes; len(left) != 0 {
+		t.Errorf("volumes that are left: %+v", left)
+	}
+	if a := must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{})).Addresses[0]; a.AssociationId != nil {
+		t.Errorf("the address is associated still: %+v", a)
+	}
+	if claims, _ := record.PublicIPs(w.store).List(ctx, ""); len(claims) != 1 {
+		t.Errorf("public addresses in use: %+v, want the elastic one", claims)
+	}
+	must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: kept.NetworkInterfaceId}))
+	if free := w.free(*v.SubnetId); free != 4091 {
+		t.Errorf("%d addresses are free in the subnet at last, want 4091", free)
+	}
+}
+
+func TestMachineThatCannotBoot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.hardware(0)
+	h.broken = "the image could not be unpacked"
+	v := w.run(ec2.RunInstancesInput{})
+	gone := w.becomes(*v.InstanceId, types.InstanceStateNameTerminated)
+	if *gone.StateReason.Code != "Server.InternalError" || !strings.Contains(*gone.StateReason.Message, h.broken) {
+		t.Errorf("state reason %+v", gone.StateReason)
+	}
+	w.eventually("its interface is gone", func() bool {
+		return len(must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.ctx(), &ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces) == 0
+	})
+}
+
+func TestShutDownFromInside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.hardware(0)
+	for behaviour, want := range map[types.ShutdownBehavior]types.InstanceStateName{
+		types.ShutdownBehaviorStop: types.InstanceStateNameStopped, types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
+	} {
+		id := *w.run(ec2.RunInstancesInput{InstanceInitiatedShutdownBehavior: behaviour}).InstanceId
+		w.becomes(id, types.InstanceStateNameRunning)
+		key := record.EC2Key(account, region, id)
+		must[any](t)(record.Machines(w.store).Modify(w.ctx(), key, func(m *record.Machine) error { m.PoweredOff = true; return nil }))
+		if v := w.becomes(id, want); *v.StateReason.Code != "Client.InstanceInitiatedShutdown" {
+			t.Errorf("%s: state reason %+v", behaviour, v.StateReason)
+		}
+	}
+}
+
+func TestSpotInterruption(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.hardware(time.Millisecond)
+	v := w.run(ec2.RunInstancesInput{InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
+	id := *v.InstanceId
+	if v.InstanceLifecycle != types.InstanceLifecycleTypeSpot || v.SpotInstanceRequestId == nil {
+		t.Errorf("spot instance %+v", v)
+	}
+	w.becomes(id, types.InstanceStateNameRunning)
+	must[any](t)(record.Instances(w.store).Modify(w.ctx(), record.EC2Key(account, region, id), func(r *record.Instance) error {
+		r.SpotInterruption = time.Now()
+		return nil
+	}))
+	if gone := w.becomes(id, types.InstanceStateNameTerminated); *gone.StateReason.Code != "Server.SpotInstanceTermination" {
+		t.Errorf("state reason %+v", gone.StateReason)
+	}
+}

@@ -1,0 +1,349 @@
+package ec2
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/instancetype"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// DescribeInstanceAttribute shows one attribute of an instance.
+func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *ec2.DescribeInstanceAttributeInput) (*ec2.DescribeInstanceAttributeOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.instances.value(sc, in.InstanceId)
+	if err != nil {
+		return nil, err
+	}
+	around, err := s.surroundings(sc, []record.Instance{r})
+	if err != nil {
+		return nil, err
+	}
+	v := s.viewInstance(sc, r, around)
+	out := &ec2.DescribeInstanceAttributeOutput{InstanceId: in.InstanceId}
+	switch in.Attribute {
+	case types.InstanceAttributeNameInstanceType:
+		out.InstanceType = &types.AttributeValue{Value: aws.String(string(r.InstanceType))}
+	case types.InstanceAttributeNameKernel:
+		out.KernelId = &types.AttributeValue{}
+	case types.InstanceAttributeNameRamdisk:
+		out.RamdiskId = &types.AttributeValue{}
+	case types.InstanceAttributeNameUserData:
+		out.UserData = &types.AttributeValue{}
+		if len(r.UserData) > 0 {
+			out.UserData.Value = base64Text(r.UserData)
+		}
+	case types.InstanceAttributeNameDisableApiTermination:
+		out.DisableApiTermination = attribute(r.DisableAPITermination)
+	case types.InstanceAttributeNameDisableApiStop:
+		out.DisableApiStop = attribute(r.DisableAPIStop)
+	case types.InstanceAttributeNameInstanceInitiatedShutdownBehavior:
+		out.InstanceInitiatedShutdownBehavior = &types.AttributeValue{Value: aws.String(string(r.ShutdownBehavior))}
+	case types.InstanceAttributeNameRootDeviceName:
+		out.RootDeviceName = &types.AttributeValue{Value: v.RootDeviceName}
+	case types.InstanceAttributeNameBlockDeviceMapping:
+		out.BlockDeviceMappings = v.BlockDeviceMappings
+	case types.InstanceAttributeNameProductCodes:
+		out.ProductCodes = v.ProductCodes
+	case types.InstanceAttributeNameSourceDestCheck:
+		out.SourceDestCheck = attribute(aws.ToBool(v.SourceDestCheck))
+	case types.InstanceAttributeNameGroupSet:
+		out.Groups = v.SecurityGroups
+	case types.InstanceAttributeNameEbsOptimized:
+		out.EbsOptimized = attribute(r.EBSOptimized)
+	case types.InstanceAttributeNameSriovNetSupport:
+		out.SriovNetSupport = &types.AttributeValue{Value: aws.String("simple")}
+	case types.InstanceAttributeNameEnaSupport:
+		out.EnaSupport = attribute(true)
+	case types.InstanceAttributeNameEnclaveOptions:
+		out.EnclaveOptions = v.EnclaveOptions
+	case "":
+		return nil, missing("attribute")
+	default:
+		return nil, invalidValue(in.Attribute, "attribute", "Unknown attribute.")
+	}
+	if aws.ToBool(in.DryRun) {
+		return nil, errDryRun
+	}
+	return out, nil
+}
+
+// ModifyInstanceAttribute changes one attribute of an instance: with the member that it has of its own, or with Attribute and Value.
+func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *ec2.ModifyInstanceAttributeInput) (*ec2.ModifyInstanceAttributeOutput, error) {
+	return &ec2.ModifyInstanceAttributeOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, state types.InstanceStateName) error {
+			if state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
+				return incorrectInstance(r.ID, state)
+			}
+			return c.editInstanceAttribute(r, state, in)
+		})
+	})
+}
+
+func (c *change) editInstanceAttribute(r *record.Instance, state types.InstanceStateName, in *ec2.ModifyInstanceAttributeInput) error {
+	request := *in
+	if in.Attribute != "" {
+		if in.Value == nil {
+			return missing("value")
+		}
+		if err := byName(&request); err != nil {
+			return err
+		}
+	}
+	flags := []setting{
+		{request.DisableApiTermination, &r.DisableAPITermination}, {request.DisableApiStop, &r.DisableAPIStop}, {request.EbsOptimized, &r.EBSOptimized},
+	}
+	given := len(slices.DeleteFunc(slices.Clone(flags), func(s setting) bool { return s.wanted == nil }))
+	for _, there := range []bool{
+		request.InstanceType != nil, request.UserData != nil, request.InstanceInitiatedShutdownBehavior != nil, len(request.Groups) > 0,
+		request.SourceDestCheck != nil, len(request.BlockDeviceMappings) > 0, request.EnaSupport != nil, request.SriovNetSupport != nil, request.Kernel != nil, request.Ramdisk != nil,
+	} {
+		if there {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return wire.Errorf("MissingParameter", "The request must contain an attribute to modify.")
+	case given > 1:
+		return wire.Errorf("InvalidParameterCombination", "Fields for multiple attribute types specified: a request may modify one attribute.")
+	case request.Kernel != nil || request.Ramdisk != nil || request.SriovNetSupport != nil:
+		return unsupported("Kernel, Ramdisk and SriovNetSupport")
+	case request.InstanceType != nil, request.UserData != nil, request.EbsOptimized != nil, request.EnaSupport != nil:
+		if state != types.InstanceStateNameStopped {
+			return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'stopped' state.", r.ID)
+		}
+	}
+	switch {
+	case request.InstanceType != nil:
+		name := aws.ToString(request.InstanceType.Value)
+		kind, ok := instancetype.Get(name)
+		if !ok {
+			return invalidValue(name, "instanceType", "Invalid instance type.")
+		}
+		image, _ := ami.Get(r.Region, r.ImageID)
+		if image.Architecture != "" && kind.Architecture != image.Architecture {
+			return wire.Errorf("InvalidParameterCombination", "The instance configuration for this AWS Marketplace product or AMI is not supported: the architecture '%s' of the instance type does not match the architecture '%s' of the AMI.", kind.Architecture, image.Architecture)
+		}
+		interfaces, err := c.s.interfacesOf(c.scope, r.ID)
+		if err != nil {
+			return err
+		}
+		if len(interfaces) > kind.MaxENIs {
+			return interfaceLimit(len(interfaces), name)
+		}
+		for _, ni := range interfaces {
+			if err := fits(ni, kind); err != nil {
+				return err
+			}
+		}
+		r.InstanceType = types.InstanceType(name)
+		switch {
+		case !kind.Burstable:
+			r.CPUCredits = ""
+		case r.CPUCredits == "":
+			r.CPUCredits = (&launch{kind: kind}).cpuCredits()
+		}
+	case request.UserData != nil:
+		// The SDK has decoded it.
+		if len(request.UserData.Value) > maxUserData {
+			return invalid("User data is limited to %d bytes", maxUserData)
+		}
+		r.UserData = request.UserData.Value
+	case request.InstanceInitiatedShutdownBehavior != nil:
+		behaviour := types.ShutdownBehavior(aws.ToString(request.InstanceInitiatedShutdownBehavior.Value))
+		if behaviour == "" || oneOf(behaviour, "") != nil {
+			return invalidValue(behaviour, "instanceInitiatedShutdownBehavior", "")
+		}
+		r.ShutdownBehavior = behaviour
+	case len(request.Groups) > 0 || request.SourceDestCheck != nil:
+		return c.editPrimaryInterface(r, func(ni *record.NetworkInterface) (err error) {
+			if request.SourceDestCheck != nil {
+				ni.SourceDestCheck = aws.ToBool(request.SourceDestCheck.Value)
+				return nil
+			}
+			ni.SecurityGroupIDs, err = c.interfaceGroups(ni.VPCID, request.Groups)
+			c.touch(ni.VPCID)
+			return err
+		})
+	case len(request.BlockDeviceMappings) > 0:
+		return editBlockDevices(r, request.BlockDeviceMappings)
+	case request.EnaSupport != nil:
+		if !aws.ToBool(request.EnaSupport.Value) {
+			return unsupported("EnaSupport=false")
+		}
+	default:
+		return setOne(flags...)
+	}
+	return nil
+}
+
+// byName moves Attribute and Value to the attribute's own member.
+func byName(in *ec2.ModifyInstanceAttributeInput) error {
+	value := &types.AttributeValue{Value: in.Value}
+	flag := func() (*types.AttributeBooleanValue, error) {
+		on, err := strconv.ParseBool(*in.Value)
+		if err != nil {
+			return nil, invalidValue(*in.Value, "value", "Expecting true or false.")
+		}
+		return attribute(on), nil
+	}
+	var err error
+	switch in.Attribute {
+	case types.InstanceAttributeNameInstanceType:
+		in.InstanceType = value
+	case types.InstanceAttributeNameInstanceInitiatedShutdownBehavior:
+		in.InstanceInitiatedShutdownBehavior = value
+	case types.InstanceAttributeNameUserData:
+		data, err := decodeUserData(in.Value)
+		if err != nil {
+			return err
+		}
+		in.UserData = &types.SecureBlobAttributeValue{Value: data}
+	case types.InstanceAttributeNameDisableApiTermination:
+		in.DisableApiTermination, err = flag()
+	case types.InstanceAttributeNameDisableApiStop:
+		in.DisableApiStop, err = flag()
+	case types.InstanceAttributeNameEbsOptimized:
+		in.EbsOptimized, err = flag()
+	case types.InstanceAttributeNameSourceDestCheck:
+		in.SourceDestCheck, err = flag()
+	case types.InstanceAttributeNameGroupSet:
+		in.Groups = []string{*in.Value}
+	default:
+		return invalidValue(in.Attribute, "attribute", "Unknown attribute, or one that cannot be modified.")
+	}
+	return err
+}
+
+// editPrimaryInterface changes the one interface of an instance.
+func (c *change) editPrimaryInterface(r *record.Instance, edit func(*record.NetworkInterface) error) error {
+	interfaces, err := c.s.interfacesOf(c.scope, r.ID)
+	if err != nil {
+		return err
+	}
+	if len(interfaces) != 1 {
+		return wire.Errorf("InvalidInstanceID", "There are multiple interfaces attached to instance '%s'. Please specify an interface ID for the operation instead.", r.ID)
+	}
+	return c.editInterface(&interfaces[0].ID, edit)
+}
+
+func editBlockDevices(r *record.Instance, wanted []types.InstanceBlockDeviceMappingSpecification) error {
+	for _, w := range wanted {
+		i := slices.IndexFunc(r.BlockDevices, func(b record.InstanceBlockDevice) bool { return b.DeviceName == aws.ToString(w.DeviceName) })
+		if i < 0 {
+			return wire.Errorf("InvalidInstanceAttributeValue", "No device is currently mapped at %s", aws.ToString(w.DeviceName))
+		}
+		if w.Ebs != nil && w.Ebs.DeleteOnTermination != nil {
+			r.BlockDevices[i].DeleteOnTermination = *w.Ebs.DeleteOnTermination
+		}
+	}
+	return nil
+}
+
+// ResetInstanceAttribute turns the source/destination check on again.
+func (s *Service) ResetInstanceAttribute(ctx context.Context, in *ec2.ResetInstanceAttributeInput) (*ec2.ResetInstanceAttributeOutput, error) {
+	return &ec2.ResetInstanceAttributeOutput{}, s.write(ctx, in.DryRun, func(c *change) error {
+		if in.Attribute != types.InstanceAttributeNameSourceDestCheck {
+			return invalidValue(in.Attribute, "attribute", "The attribute cannot be reset.")
+		}
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, _ types.InstanceStateName) error {
+			return c.editPrimaryInterface(r, func(ni *record.NetworkInterface) error {
+				ni.SourceDestCheck = true
+				return nil
+			})
+		})
+	})
+}
+
+// ModifyInstanceMetadataOptions changes how an instance's metadata may be asked for.
+func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *ec2.ModifyInstanceMetadataOptionsInput) (*ec2.ModifyInstanceMetadataOptionsOutput, error) {
+	out := &ec2.ModifyInstanceMetadataOptionsOutput{InstanceId: in.InstanceId}
+	return out, s.write(ctx, in.DryRun, func(c *change) error {
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, state types.InstanceStateName) error {
+			if state == types.InstanceStateNameShuttingDown || state == types.InstanceStateNameTerminated {
+				return incorrectInstance(r.ID, state)
+			}
+			err := editMetadata(&r.Metadata, in.HttpEndpoint, in.HttpTokens, in.HttpPutResponseHopLimit, in.InstanceMetadataTags, in.HttpProtocolIpv6)
+			out.InstanceMetadataOptions = viewMetadataOptions(r.Metadata, types.InstanceMetadataOptionsStatePending)
+			return err
+		})
+	})
+}
+
+// ModifyPrivateDnsNameOptions changes the names of an instance; the kind of its hostname only while it is stopped.
+func (s *Service) ModifyPrivateDnsNameOptions(ctx context.Context, in *ec2.ModifyPrivateDnsNameOptionsInput) (*ec2.ModifyPrivateDnsNameOptionsOutput, error) {
+	return &ec2.ModifyPrivateDnsNameOptionsOutput{Return: aws.Bool(true)}, s.write(ctx, in.DryRun, func(c *change) error {
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, state types.InstanceStateName) error {
+			if err := oneOf(in.PrivateDnsHostnameType, "privateDnsHostnameType"); err != nil {
+				return err
+			}
+			if t := in.PrivateDnsHostnameType; t != "" && t != r.HostnameType && state != types.InstanceStateNameStopped {
+				return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'stopped' state.", r.ID)
+			}
+			r.HostnameType = cmp.Or(in.PrivateDnsHostnameType, r.HostnameType)
+			if in.EnableResourceNameDnsARecord != nil {
+				r.EnableResourceNameDNSARecord = *in.EnableResourceNameDnsARecord
+			}
+			if in.EnableResourceNameDnsAAAARecord != nil {
+				r.EnableResourceNameDNSAAAARecord = *in.EnableResourceNameDnsAAAARecord
+			}
+			return nil
+		})
+	})
+}
+
+// ModifyInstanceMaintenanceOptions changes whether an instance is recovered.
+func (s *Service) ModifyInstanceMaintenanceOptions(ctx context.Context, in *ec2.ModifyInstanceMaintenanceOptionsInput) (*ec2.ModifyInstanceMaintenanceOptionsOutput, error) {
+	return &ec2.ModifyInstanceMaintenanceOptionsOutput{InstanceId: in.InstanceId, AutoRecovery: in.AutoRecovery}, s.write(ctx, in.DryRun, func(c *change) error {
+		if err := oneOf(in.AutoRecovery, "autoRecovery"); err != nil {
+			return err
+		}
+		if in.RebootMigration != "" {
+			return unsupported("RebootMigration")
+		}
+		return c.eachInstance([]string{aws.ToString(in.InstanceId)}, func(r *record.Instance, _ types.InstanceStateName) error {
+			r.AutoRecovery = cmp.Or(in.AutoRecovery, r.AutoRecovery)
+			return nil
+		})
+	})
+}
+
+// DescribeInstanceCreditSpecifications lists how burstable instances pay for their CPU.
+func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *ec2.DescribeInstanceCreditSpecificationsInput) (*ec2.DescribeInstanceCreditSpecificationsOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.instances.named(sc, in.InstanceIds)
+	if err != nil {
+		return nil, err
+	}
+	var items []item[types.InstanceCreditSpecification]
+	for _, r := range rows {
+		switch {
+		case r.CPUCredits != "" && (len(in.InstanceIds) > 0 || r.CPUCredits == "unlimited"):
+			items = append(items, item[types.InstanceCreditSpecification]{r.ID, types.InstanceCreditSpecification{InstanceId: aws.String(r.ID), CpuCredits: aws.String(r.CPUCredits)}})
+		case len(in.InstanceIds) > 0:
+			return nil, wire.Errorf("InvalidParameterCombination", "The instance '%s' of type %s does not support credit specifications.", r.ID, r.InstanceType)
+		}
+	}
+	found, next, err := answer(ctx, query{in.DryRun, in.InstanceIds, in.Filters, in.MaxResults, in.NextToken}, "instanceIds", items, filters[types.InstanceCreditSpecification]{
+		"instance-id": text(func(x types.InstanceCreditSpecification) *string { return x.InstanceId }),
+	}, nil)
+	if found == nil {
+		found = []types.InstanceCreditSpecification{}
+	}
+	return &ec2.DescribeInstanceCreditSpecificationsOutput{InstanceCreditSpecifications: found, NextToken: next}, err
+}

@@ -1,0 +1,320 @@
+package ec2
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// reservationNames are how the ids of reservations look, under which the client tokens of launches are kept.
+var reservationNames = naming{prefix: "r-"}
+
+const (
+	// maxInstances is how many instances an account may have in a region.
+	maxInstances = 20000
+	// launchesPerChange and bytesPerChange keep a transaction within what etcd takes; a larger launch is several of them.
+	launchesPerChange = 100
+	bytesPerChange    = 4 << 20
+	bytesPerLaunch    = 16 << 10 // without user data, generously
+)
+
+// RunInstances launches instances: it records what is wanted, and internal/host/machine boots them.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
+func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.readLaunch(sc, in, sc.service())
+	if err != nil {
+		return nil, err
+	}
+	launched, err := s.launch(sc, l)
+	if err != nil {
+		return nil, err
+	}
+	out := &ec2.RunInstancesOutput{Groups: []types.GroupIdentifier{}, OwnerId: aws.String(sc.account), Instances: []types.Instance{}}
+	if len(launched) > 0 {
+		out.ReservationId, out.RequesterId = aws.String(launched[0].ReservationID), optional(launched[0].RequesterID)
+	}
+	around, err := s.surroundings(sc, launched)
+	for _, r := range launched {
+		out.Instances = append(out.Instances, s.viewInstance(sc, r, around))
+	}
+	return out, err
+}
+
+// launch carries a launch out: as many instances as there is room for, up to the most that are wanted, or none when there is
+// not room for the least. Under a client token that has been seen, it is what was launched then.
+func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
+	if err := s.mayPass(in, l.profile); err != nil {
+		return nil, err
+	}
+	var reservation string
+	var launched []record.Instance
+	perChange := max(1, min(launchesPerChange, bytesPerChange/(bytesPerLaunch+2*len(l.userData))))
+	for {
+		var now string
+		var there, fresh []record.Instance
+		done := false
+		err := s.commit(in, l.request.DryRun, func(c *change) (err error) {
+			now, fresh, done = cmp.Or(reservation, newID(reservationNames.prefix)), nil, false
+			if there, now, err = c.reserve(l, now, reservation != ""); err != nil {
+				return err
+			}
+			if len(there) >= l.most || reservation == "" && len(there) >= l.least {
+				done = true
+				return nil
+			}
+			fresh, err = c.launchSome(l, now, len(there), min(l.most-len(there), perChange))
+			return err
+		})
+		switch {
+		case err == nil:
+			reservation, launched = now, append(there, fresh...)
+			if done || len(launched) >= l.most || len(fresh) == 0 {
+				return launched, nil
+			}
+		case len(launched) >= l.least && len(launched) > 0:
+			return launched, nil // all that there was room for
+		default:
+			return nil, errors.Join(err, s.takeDown(in, launched))
+		}
+	}
+}
+
+// reserve is the reservation of a launch and the instances that are in it already: those of an earlier attempt under the same client token,
+// or, when the launch goes on, of its earlier changes.
+func (c *change) reserve(l *launch, id string, goesOn bool) (there []record.Instance, reservation string, err error) {
+	token := aws.ToString(l.request.ClientToken)
+	if !goesOn {
+		prior, err := c.once(&token, reservationNames, id, l.asked)
+		if err != nil {
+			return nil, "", err
+		}
+		if prior == "" {
+			return nil, id, nil
+		}
+		id = prior
+	}
+	there, err = c.s.instances.list(c.scope, func(r record.Instance) bool { return r.ReservationID == id })
+	slices.SortFunc(there, func(a, b record.Instance) int { return cmp.Compare(a.LaunchIndex, b.LaunchIndex) })
+	if err == nil && token != "" {
+		// Two attempts at the same time must not both launch what is missing.
+		row, err := c.s.tokens.Get(c, record.EC2ClientTokenKey(c.account, c.region, reservationNames.prefix, token))
+		if err != nil {
+			return nil, "", err
+		}
+		if len(there) < l.least {
+			c.add("token/"+id, &pending{op: func() store.Op { return c.s.tokens.UpdateOp(row) }})
+		}
+	}
+	return there, id, err
+}
+
+// takeDown terminates what an unsuccessful launch has launched.
+func (s *Service) takeDown(in scope, launched []record.Instance) error {
+	if len(launched) == 0 {
+		return nil
+	}
+	var ids []string
+	for _, r := range launched {
+		ids = append(ids, r.ID)
+	}
+	for some := range slices.Chunk(ids, launchesPerChange) {
+		if err := s.commit(in, nil, func(c *change) error {
+			return c.eachInstance(some, func(r *record.Instance, _ types.InstanceStateName) error {
+				c.terminate(r, "Server.InternalError", "Launch of the reservation failed", "Server.InternalError")
+				return nil
+			})
+		}); err != nil {
+			return fmt.Errorf("terminate what was launched: %w", err)
+		}
+	}
+	return nil
+}
+
+// launchSome adds up to n instances of a launch to the change, of which some are there.
+func (c *change) launchSome(l *launch, reservation string, there, n int) ([]record.Instance, error) {
+	all, err := c.s.instances.table.List(c, c.prefix())
+	if err != nil {
+		return nil, err
+	}
+	if len(all)+max(l.least-there, 1) > maxInstances {
+		return nil, wire.Errorf("InstanceLimitExceeded", "You have requested more instances (%d) than your current instance limit of %d allows for the specified instance type. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", len(all)+l.least-there, maxInstances)
+	}
+	asked := n
+	n = min(n, maxInstances-len(all))
+	ports, err := c.plug(l)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range ports {
+		if p.subnet.ID == "" || p.automatic == 0 {
+			continue
+		}
+		need := 0
+		for _, other := range ports {
+			if other.subnet.ID == p.subnet.ID {
+				need += other.automatic
+			}
+		}
+		n = min(n, c.s.freeAddresses(c.scope, p.subnet)/need)
+	}
+	if n < min(asked, max(l.least-there, 1)) {
+		return nil, insufficientAddresses()
+	}
+	rows := make([]record.Instance, n)
+	for i := range rows {
+		if rows[i], err = c.launchOne(l, ports, reservation, int32(there+i)); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func insufficientAddresses() error {
+	return wire.Errorf("InsufficientFreeAddressesInSubnet", "The specified subnet does not have enough free addresses to satisfy the request.")
+}
+
+// launchOne adds one instance with its network interfaces and volumes to the change.
+func (c *change) launchOne(l *launch, ports []port, reservation string, index int32) (record.Instance, error) {
+	in := &l.request
+	now := c.s.now().UTC()
+	r := record.Instance{
+		EC2Resource:                     c.identity(newID(c.s.instances.prefix), in.ClientToken),
+		ReservationID:                   reservation,
+		LaunchIndex:                     index,
+		ImageID:                         l.image.ID,
+		InstanceType:                    types.InstanceType(l.kind.Name),
+		AvailabilityZone:                ports[0].zone,
+		VPCID:                           ports[0].vpcID,
+		SubnetID:                        ports[0].subnetID,
+		KeyName:                         aws.ToString(in.KeyName),
+		UserData:                        l.userData,
+		Metadata:                        l.metadata,
+		HostnameType:                    ports[0].hostnameType,
+		EnableResourceNameDNSARecord:    ports[0].resourceNameA,
+		EnableResourceNameDNSAAAARecord: ports[0].resourceNameAAAA,
+		LaunchTemplateID:                l.template.TemplateID,
+		Tenancy:                         ports[0].tenancy,
+		ShutdownBehavior:                cmp.Or(in.InstanceInitiatedShutdownBehavior, types.ShutdownBehaviorStop),
+		DisableAPITermination:           aws.ToBool(in.DisableApiTermination),
+		DisableAPIStop:                  aws.ToBool(in.DisableApiStop),
+		DetailedMonitoring:              in.Monitoring != nil && aws.ToBool(in.Monitoring.Enabled),
+		EBSOptimized:                    aws.ToBool(in.EbsOptimized),
+		AutoRecovery:                    types.InstanceAutoRecoveryStateDefault,
+		LaunchTime:                      now,
+		Wanted:                          types.InstanceStateNameRunning,
+		Boot:                            1,
+		WantedSince:                     now,
+	}
+	if c.service() {
+		r.RequesterID = c.caller.UserID
+	}
+	if l.template.TemplateID != "" {
+		r.LaunchTemplateVersion = strconv.FormatInt(l.template.Number, 10)
+	}
+	if l.profile != nil {
+		r.InstanceProfileARN, r.InstanceProfileID = l.profile.ARN(), l.profile.ID
+		r.InstanceProfileAssociationID = newID("iip-assoc-")
+	}
+	if in.MaintenanceOptions != nil {
+		r.AutoRecovery = cmp.Or(in.MaintenanceOptions.AutoRecovery, r.AutoRecovery)
+	}
+	if l.kind.Burstable {
+		r.CPUCredits = l.cpuCredits()
+	}
+	if o := in.PrivateDnsNameOptions; o != nil {
+		r.HostnameType = cmp.Or(o.HostnameType, r.HostnameType)
+		if o.EnableResourceNameDnsARecord != nil {
+			r.EnableResourceNameDNSARecord = *o.EnableResourceNameDnsARecord
+		}
+		if o.EnableResourceNameDnsAAAARecord != nil {
+			r.EnableResourceNameDNSAAAARecord = *o.EnableResourceNameDnsAAAARecord
+		}
+	}
+	if l.group.ID != "" {
+		r.PlacementGroup = l.group.Name
+		if l.group.Strategy == types.PlacementStrategyPartition {
+			r.PartitionNumber = aws.ToInt32(in.Placement.PartitionNumber)
+			if r.PartitionNumber == 0 {
+				r.PartitionNumber = index%l.group.Partitions + 1
+			}
+		}
+		if err := c.s.placementGroups.require(c, l.group.ID); err != nil {
+			return r, err
+		}
+	}
+	for i, p := range ports {
+		if err := c.plugIn(&r, p, l, i == 0 && len(ports) == 1); err != nil {
+			return r, err
+		}
+	}
+	for _, v := range l.volumes {
+		volume := v.row
+		volume.EC2Resource = c.identity(newID(c.s.volumes.prefix), nil)
+		volume.AvailabilityZone, volume.InstanceID = r.AvailabilityZone, r.ID
+		c.s.volumes.create(c, volume)
+		r.BlockDevices = append(r.BlockDevices, record.InstanceBlockDevice{
+			DeviceName: v.device, VolumeID: volume.ID, DeleteOnTermination: v.deleteOnTermination, AttachedAt: now,
+		})
+		if err := c.tagLaunched(types.ResourceTypeVolume, volume.ID, l, nil); err != nil {
+			return r, err
+		}
+	}
+	if l.spot != nil {
+		if err := c.newSpotRequest(&r, l); err != nil {
+			return r, err
+		}
+	}
+	system := map[string]string{}
+	if l.template.TemplateID != "" {
+		system["aws:ec2launchtemplate:id"], system["aws:ec2launchtemplate:version"] = r.LaunchTemplateID, r.LaunchTemplateVersion
+	}
+	if l.fleet != "" {
+		system["aws:ec2:fleet-id"] = l.fleet
+	}
+	if err := c.tagLaunched(types.ResourceTypeInstance, r.ID, l, system); err != nil {
+		return r, err
+	}
+	c.s.instances.create(c, r)
+	return r, nil
+}
+
+// tagLaunched gives what a launch makes the tags that the request has for its type, and those of AWS.
+func (c *change) tagLaunched(resource types.ResourceType, id string, l *launch, system map[string]string) error {
+	tags := l.tags[resource]
+	if len(tags)+len(system) == 0 {
+		return nil
+	}
+	return c.editTags(resource, id, func(now map[string]string) error {
+		for _, t := range tags {
+			now[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		}
+		for key, value := range system {
+			now[key] = value
+		}
+		return nil
+	})
+}
+
+// newShortID is an id of eight hexadecimal digits, as spot requests have.
+func newShortID(prefix string) string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return prefix + hex.EncodeToString(b[:])
+}

@@ -1,0 +1,63 @@
+// Package lifecycle does what follows for EC2 instances from what is observed of their machines.
+//
+// A machine that has ended takes its instance's network interfaces and volumes with it, those that are deleted on termination, and
+// detaches the others; elastic addresses are dissociated. A machine that could not be launched ends its instance. One that
+// was shut down from inside stops or terminates its instance, as the instance's shutdown behaviour says. A spot instance is
+// terminated when its notice of interruption has run out. The rows of a terminated instance go after an hour, as on EC2.
+//
+// It reads instances, machines and network interfaces, and writes through ec2.Aftermath, because internal/aws/ec2 is the writer of these rows.
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// SpotNotice is how long before a spot instance is taken away its metadata says so.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+const SpotNotice = 2 * time.Minute
+
+// Options are what the controller needs.
+type Options struct {
+	Store *store.Store
+	EC2   *ec2.Service
+	// SpotNotice is [SpotNotice] when 0.
+	SpotNotice time.Duration
+}
+
+// Lifecycle is the controller.
+type Lifecycle struct {
+	o     Options
+	after ec2.Aftermath
+}
+
+// New is a controller of the instances of all accounts and regions.
+func New(o Options) *Lifecycle {
+	if o.SpotNotice == 0 {
+		o.SpotNotice = SpotNotice
+	}
+	return &Lifecycle{o: o, after: ec2.NewAftermath(o.EC2)}
+}
+
+// Controllers are what internal/reconcile runs. Keys are those of instances.
+func (l *Lifecycle) Controllers() []reconcile.Controller {
+	return []reconcile.Controller{{
+		Name:      "instances",
+		Reconcile: l.reconcile,
+		Sources: []reconcile.Source{
+			reconcile.Table(record.Instances(l.o.Store), ""),
+			reconcile.Table(record.Machines(l.o.Store), ""),
+		},
+		Workers: 4,
+	}}
+}
+
+func (l *Lifecycle) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	again, gone, err := l.after.Follow(ctx, key, l.o.SpotNotice)
+	return reconcile.Result{After: again, Gone: gone}, err
+}
