@@ -1,35 +1,142 @@
-// Package image is the registry of a daemon: what ECR, the public registries' mirror and the nodes' cache of
-// images are made of.
+// Package image is the registry of a daemon: it keeps container images, and serves them as Amazon ECR and as a
+// mirror of the public registries.
+//
+// A repository is known by its full name, registry included: "111122223333.dkr.ecr.eu-west-1.amazonaws.com/app",
+// "docker.io/library/nginx". Blobs, manifests and tags are in files below Options.Dir, in the layout of
+// github.com/distribution/distribution, which also serves the protocol; that storage is the one record of which
+// images there are. What this package adds is where images come from and who gets them:
+//
+//   - [Registry.Assemble] makes the images of EKS from the programs that were built (package program);
+//   - [Registry.Load] takes docker and OCI archives;
+//   - clients push, where ECR allows it ([Access], which internal/aws/ecr is);
+//   - images of public registries are fetched when they are asked for, where there is a network.
+//
+// [Registry.Golden] unpacks images once for all machines, as EKS's AMIs have them in their cache.
 package image
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
-	"io"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
+
+	"github.com/distribution/distribution/v3"
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/handlers"
+	"github.com/distribution/distribution/v3/registry/storage"
+	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/host/program"
 )
 
-// EKSAccount owns the repositories of the images that EKS itself uses.
-const EKSAccount = "602401143452"
-
 // Options are what a registry needs.
 type Options struct {
-	// Dir holds the blobs and tags, <data-dir>/images.
+	// Dir holds everything of the registry: <data-dir>/images.
 	Dir string
+	// Owner marks the processes that Golden runs for a while; see package process.
+	Owner string
 	// CA is the PEM certificate of the daemon's authority, which every assembled image trusts.
 	CA       []byte
 	Programs *program.Programs
 	Bundles  *bundle.Bundles
-	Region   string
-	// Authorize says whether the bearer of an authorization token (the password that GetAuthorizationToken
-	// gave for the user AWS) may take an action ("ecr:BatchGetImage") on a repository. Nil refuses everybody.
-	Authorize func(ctx context.Context, password, account, region, repository string, actions []string) error
+	// Region is where the assembled images are; they are served in every region.
+	Region string
+	// Access says who may do what in ECR's registries. Without it nobody may do anything there.
+	Access Access
+	// Transport reaches public registries; http.DefaultTransport with short timeouts when nil.
+	Transport http.RoundTripper
 	Log       *slog.Logger
+}
+
+// Registry keeps and serves images. Its methods may be called concurrently.
+type Registry struct {
+	options Options
+	app     *handlers.App
+	storage distribution.Namespace
+	driver  *filesystem.Driver
+
+	assembling sync.Mutex
+	unpacking  sync.Mutex
+	pulls      singleflight.Group
+	unreached  unreached
+}
+
+// Open makes or opens the registry below Options.Dir. Close it.
+func Open(o Options) (*Registry, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Transport == nil {
+		o.Transport = publicTransport()
+	}
+	r := &Registry{options: o}
+	root := filepath.Join(o.Dir, "registry")
+	for _, dir := range []string{root, r.scratchDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("open the registry of images: %w", err)
+		}
+	}
+	if err := r.clean(); err != nil {
+		return nil, fmt.Errorf("open the registry of images: %w", err)
+	}
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, err
+	}
+	config := &configuration.Configuration{
+		Storage: configuration.Storage{
+			"filesystem": configuration.Parameters{"rootdirectory": root},
+			"delete":     configuration.Parameters{"enabled": true},
+			"redirect":   configuration.Parameters{"disable": true},
+		},
+		// An index may name images of platforms that were not fetched.
+		Validation: configuration.Validation{Manifests: configuration.ValidationManifests{Indexes: configuration.ValidationIndexes{Platforms: "none"}}},
+	}
+	config.HTTP.RelativeURLs = true
+	config.HTTP.Secret = hex.EncodeToString(secret) // of uploads that are under way
+	r.driver = filesystem.New(filesystem.DriverParameters{RootDirectory: root, MaxThreads: 100})
+	ctx := context.Background()
+	var err error
+	if r.storage, err = storage.NewRegistry(ctx, r.driver, storage.EnableDelete); err != nil {
+		return nil, fmt.Errorf("open the registry of images: %w", err)
+	}
+	r.app = handlers.NewApp(ctx, config)
+	return r, nil
+}
+
+// Close ends what goes on in the background.
+func (r *Registry) Close() error { return r.app.Shutdown() }
+
+// scratchDir is where layers and archives are prepared: beside the registry, because they may be large.
+func (r *Registry) scratchDir() string { return filepath.Join(r.options.Dir, "scratch") }
+
+// scratch makes a directory that its user removes.
+func (r *Registry) scratch(pattern string) (string, error) {
+	return os.MkdirTemp(r.scratchDir(), pattern)
+}
+
+// clean removes what a daemon that was killed has left. The directory has one daemon at a time.
+func (r *Registry) clean() error {
+	left, err := os.ReadDir(r.scratchDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range left {
+		if err := os.RemoveAll(filepath.Join(r.scratchDir(), entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Image is one manifest of a repository.
@@ -37,38 +144,10 @@ type Image struct {
 	Repository string // "111122223333.dkr.ecr.eu-west-1.amazonaws.com/app"
 	Digest     string // "sha256:..."
 	Tags       []string
-	MediaType  string
-	Size       int64 // of the manifest, its configuration and layers, in bytes
-	Pushed     time.Time
+	MediaType  string // of the manifest
+	// ConfigMediaType is the type of what the image's configuration is; empty for an index.
+	ConfigMediaType string
+	// Size is that of the manifest's configuration and layers, in bytes; for an index that of its manifest.
+	Size   int64
+	Pushed time.Time
 }
-
-// Registry serves images. Its methods may be called concurrently.
-type Registry struct{ options Options }
-
-// Open makes or opens the registry below Options.Dir.
-func Open(o Options) (*Registry, error) { return &Registry{options: o}, nil }
-
-var errNotYet = errors.New("not yet")
-
-// Handler serves the OCI distribution API: repositories by the request's Host
-// (111122223333.dkr.ecr.eu-west-1.amazonaws.com), by ?ns= as containerd's mirrors have it, or, for any other
-// host, by a path that begins with the registry's host name (/v2/111122223333.dkr.ecr.eu-west-1.amazonaws.com/app/...).
-func (r *Registry) Handler() http.Handler { return http.NotFoundHandler() }
-
-// Assemble makes the images that EKS's add-ons and nodes of a Kubernetes version ("1.35") use, under
-// 602401143452.dkr.ecr.<region>.amazonaws.com, unless they are there.
-func (r *Registry) Assemble(ctx context.Context, minor string) error { return errNotYet }
-
-// Golden is the directory of a containerd root (/var/lib/containerd) in which the images are unpacked and
-// pinned, as in EKS AMIs. It is made once per set of images; machines hard-link its files.
-func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err error) {
-	return "", errNotYet
-}
-
-// Load puts the images of a docker or OCI archive into the registry and returns their references.
-func (r *Registry) Load(ctx context.Context, archive io.Reader) ([]string, error) {
-	return nil, errNotYet
-}
-
-// List lists all images.
-func (r *Registry) List(ctx context.Context) ([]Image, error) { return nil, errNotYet }

@@ -1,29 +1,87 @@
 package image
 
-import "fmt"
+import (
+	"cmp"
+	"strings"
 
-// The repositories below 602401143452.dkr.ecr.<region>.amazonaws.com of what a cluster runs, as the keys of
-// References name them.
-const (
-	Pause         = "pause"               // containerd's sandbox image
-	VPCCNIInit    = "amazon-k8s-cni-init" // the init container of aws-node
-	VPCCNI        = "amazon-k8s-cni"      // aws-node
-	NetworkPolicy = "aws-network-policy-agent"
-	KubeProxy     = "kube-proxy"
-	CoreDNS       = "coredns"
+	"github.com/coracle-eks/coracle/kubernetes"
+	"github.com/coracle-eks/coracle/node"
 )
 
-// Host is the registry of EKS's own images in a region.
-func Host(region string) string { return EKSAccount + ".dkr.ecr." + region + ".amazonaws.com" }
+// EKSAccount owns the repositories of the images that EKS itself uses, in most regions.
+const EKSAccount = "602401143452"
 
-// References are EKS's image references for a Kubernetes version ("1.35"), by component.
+// eksAccounts are those of the other regions.
+// https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html
+var eksAccounts = map[string]string{
+	"af-south-1":     "877085696533",
+	"ap-east-1":      "800184023465",
+	"ap-south-2":     "900889452093",
+	"ap-southeast-3": "296578399912",
+	"ap-southeast-4": "491585149902",
+	"ca-west-1":      "761377655185",
+	"cn-north-1":     "918309763551",
+	"cn-northwest-1": "961992271922",
+	"eu-central-2":   "900612956339",
+	"eu-south-1":     "590381155156",
+	"eu-south-2":     "455263428931",
+	"il-central-1":   "066635153087",
+	"me-central-1":   "759879836304",
+	"me-south-1":     "558608220178",
+	"us-gov-east-1":  "151742754352",
+	"us-gov-west-1":  "013241004608",
+}
+
+// The components that have images of EKS's, as the keys of References.
+const (
+	Pause      = "pause" // containerd's sandbox image
+	VPCCNIInit = "amazon-k8s-cni-init"
+	VPCCNI     = "amazon-k8s-cni" // aws-node
+	KubeProxy  = "kube-proxy"
+	CoreDNS    = "coredns"
+)
+
+// Agnhost is the image with which Kubernetes tests itself: a server of many protocols, and the clients for them.
+// It is assembled so that there is something to run without a network.
+const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.63.0"
+
+// Host is the registry of EKS's own images in a region: "602401143452.dkr.ecr.eu-west-1.amazonaws.com".
+func Host(region string) string {
+	host := cmp.Or(eksAccounts[region], EKSAccount) + ".dkr.ecr." + region + ".amazonaws.com"
+	if strings.HasPrefix(region, "cn-") {
+		host += ".cn"
+	}
+	return host
+}
+
+// References are EKS's image references for a Kubernetes version ("1.35"), by component. Tags are in the form
+// of EKS's, with the versions that the images are built from.
+// https://docs.aws.amazon.com/eks/latest/userguide/managing-kube-proxy.html
 func References(region, minor string) map[string]string {
 	host := Host(region)
-	return map[string]string{
+	references := map[string]string{
 		Pause:      host + "/eks/pause:3.10",
-		VPCCNIInit: host + "/amazon-k8s-cni-init:v1.23.2-eksbuild.1",
-		VPCCNI:     host + "/amazon-k8s-cni:v1.23.2-eksbuild.1",
-		KubeProxy:  fmt.Sprintf("%s/eks/kube-proxy:v%s.0-minimal-eksbuild.1", host, minor),
-		CoreDNS:    host + "/eks/coredns:v1.14.2-eksbuild.1",
+		VPCCNIInit: host + "/amazon-k8s-cni-init:" + vpcCNITag(),
+		VPCCNI:     host + "/amazon-k8s-cni:" + vpcCNITag(),
+		CoreDNS:    host + "/eks/coredns:" + node.Pinned("github.com/coredns/coredns") + "-eksbuild.1",
 	}
+	if v, ok := kubernetes.Lookup(minor); ok {
+		references[KubeProxy] = host + "/eks/kube-proxy:v" + v.Patch() + "-minimal-eksbuild.1"
+	}
+	return references
+}
+
+func vpcCNITag() string { return node.Pinned("github.com/aws/amazon-vpc-cni-k8s") + "-eksbuild.1" }
+
+// ofEKS reports whether an account's registry holds EKS's own images.
+func ofEKS(account string) bool {
+	if account == EKSAccount {
+		return true
+	}
+	for _, a := range eksAccounts {
+		if a == account {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,93 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Access says who may do what in ECR's registries. internal/aws/ecr implements it.
+type Access interface {
+	// Allow returns nil, or why a request is refused: a *Refusal, which the client is told, or an error of ours.
+	Allow(ctx context.Context, r Request) error
+	// Exists reports whether an account has a repository.
+	Exists(ctx context.Context, account, region, repository string) (bool, error)
+}
+
+// Request is what a client of the registry's protocol wants.
+type Request struct {
+	// Password is the authorization token that the client gave for the user AWS; empty without one.
+	Password string
+	// Account and Region are whose registry it is.
+	Account, Region string
+	// Repository is empty when the client only wants to know whether its token is good.
+	Repository string
+	// Actions are IAM actions on the repository, all of which it takes: "ecr:BatchGetImage".
+	Actions []string
+	// Tag is what a manifest is to be put under; empty for a digest, and when none is put.
+	Tag string
+	// Digest is of the manifest that is to be put under Tag.
+	Digest string
+}
+
+// Refusal is an error of the registry's protocol.
+// https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes
+type Refusal struct {
+	Status        int // of HTTP
+	Code, Message string
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// The refusals that ECR has.
+var (
+	// Unauthenticated is for a request without a token, or with one that is none.
+	Unauthenticated = &Refusal{http.StatusUnauthorized, "UNAUTHORIZED", "Not Authorized"}
+	// Expired is for a token that was good once.
+	Expired = &Refusal{http.StatusForbidden, "DENIED", "Your authorization token has expired. Reauthenticate and try again."}
+)
+
+// UnknownRepository says that a repository is not there.
+func UnknownRepository(account, repository string) *Refusal {
+	return &Refusal{http.StatusNotFound, "NAME_UNKNOWN",
+		fmt.Sprintf("The repository with name '%s' does not exist in the registry with id '%s'", repository, account)}
+}
+
+// Denied says that the caller may not do something.
+func Denied(message string) *Refusal { return &Refusal{http.StatusForbidden, "DENIED", message} }
+
+// write answers with the refusal.
+func (r *Refusal) write(w http.ResponseWriter, request *http.Request) {
+	w.Header().Set("Docker-Distribution-API-Version", "registry/2.0")
+	if r.Status == http.StatusUnauthorized {
+		scheme := "https"
+		if request.TLS == nil {
+			scheme = "http"
+		}
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Basic realm="%s://%s/",service="ecr.amazonaws.com"`, scheme, request.Host))
+	}
+	type failure struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	body, err := json.Marshal(map[string][]failure{"errors": {{r.Code, r.Message}}})
+	if err != nil {
+		panic(err) // strings
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(r.Status)
+	if request.Method != http.MethodHead {
+		w.Write(body) //nolint:errcheck // the client has gone
+	}
+}
+
+// password is what the request gives for the user AWS.
+func password(r *http.Request) string {
+	user, password, ok := r.BasicAuth()
+	if !ok || user != "AWS" {
+		return ""
+	}
+	return strings.TrimSpace(password)
+}

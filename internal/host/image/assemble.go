@@ -1,0 +1,343 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/kubernetes"
+)
+
+// recipe is how an image is made: its layers, shared with other images where they have the same content, and
+// its configuration.
+type recipe struct {
+	reference string
+	layers    [][]entry
+	config    v1.Config
+}
+
+// storedOne comes after each image of several; what was assembled is recorded after the last.
+var storedOne = crash.At("image: one of the images assembled")
+
+// pathEnv is the PATH of EKS's minimal base images.
+const pathEnv = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Assemble makes the images that EKS's add-ons and nodes of a Kubernetes version ("1.35") use, under the names
+// that [References] gives, and [Agnhost]. It does nothing when they have been made of the same programs before;
+// otherwise it takes some seconds, and needs the programs to be built.
+func (r *Registry) Assemble(ctx context.Context, minor string) error {
+	if err := r.assemble(ctx, minor); err != nil {
+		return fmt.Errorf("assemble the images of Kubernetes %s: %w", minor, err)
+	}
+	return nil
+}
+
+func (r *Registry) assemble(ctx context.Context, minor string) error {
+	r.assembling.Lock()
+	defer r.assembling.Unlock()
+	recipes, err := r.recipes(minor)
+	if err != nil {
+		return err
+	}
+	made, err := fingerprint(recipes)
+	if err != nil {
+		return err
+	}
+	marker := filepath.Join(r.options.Dir, "assembled", minor)
+	if before, err := os.ReadFile(marker); err == nil && string(before) == made {
+		return nil
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+
+	work, err := r.scratch("layers-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	layers := make(map[string]*layer) // by their fingerprint
+	for _, recipe := range recipes {
+		image, err := recipe.make(work, layers)
+		if err != nil {
+			return err
+		}
+		if err := r.put(ctx, recipe.reference, image); err != nil {
+			return fmt.Errorf("store %s: %w", recipe.reference, err)
+		}
+		storedOne.Here()
+	}
+	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
+		return err
+	}
+	next := marker + ".next"
+	if err := os.WriteFile(next, []byte(made), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, marker)
+}
+
+func (r recipe) make(work string, layers map[string]*layer) (v1.Image, error) {
+	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
+	image, err := mutate.ConfigFile(image, &v1.ConfigFile{
+		Architecture: runtime.GOARCH, OS: "linux", Created: v1.Time{Time: epoch}, Config: r.config,
+		RootFS: v1.RootFS{Type: "layers"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, entries := range r.layers {
+		key, err := fingerprint(entries)
+		if err != nil {
+			return nil, err
+		}
+		if layers[key] == nil {
+			if layers[key], err = writeLayer(work, entries); err != nil {
+				return nil, err
+			}
+		}
+		image, err = mutate.Append(image, mutate.Addendum{Layer: layers[key], MediaType: types.OCILayerZStd,
+			History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "coracle"}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return image, nil
+}
+
+// fingerprint says of what something is made: equal fingerprints mean equal images. Files of the host stand in
+// it with their size and time of modification.
+func fingerprint(what any) (string, error) {
+	digest := sha256.New()
+	add := func(v any) error { return json.NewEncoder(digest).Encode(v) }
+	entries := func(all []entry) error {
+		for _, e := range withParents(all) {
+			if err := add(e); err != nil {
+				return err
+			}
+			if e.Source != "" {
+				info, err := os.Stat(e.Source)
+				if err != nil {
+					return err
+				}
+				if err := add([]int64{info.Size(), info.ModTime().UnixNano()}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	switch what := what.(type) {
+	case []entry:
+		if err := entries(what); err != nil {
+			return "", err
+		}
+	case []recipe:
+		for _, r := range what {
+			if err := add(r.reference); err != nil {
+				return "", err
+			}
+			if err := add(r.config); err != nil {
+				return "", err
+			}
+			for _, l := range r.layers {
+				if err := entries(l); err != nil {
+					return "", err
+				}
+			}
+		}
+	default:
+		panic(fmt.Sprintf("no fingerprint of a %T", what))
+	}
+	return hex.EncodeToString(digest.Sum(nil)), nil
+}
+
+// recipes of all images of a version.
+func (r *Registry) recipes(minor string) ([]recipe, error) {
+	if _, ok := kubernetes.Lookup(minor); !ok {
+		return nil, fmt.Errorf("kubernetes version %q is not supported", minor)
+	}
+	kube, err := r.options.Bundles.Find(minor)
+	if err != nil {
+		return nil, err
+	}
+	var missing error
+	program := func(name, path string) entry {
+		source, err := r.options.Programs.Path(name)
+		missing = errors.Join(missing, err)
+		return entry{Path: path, Source: source, Mode: 0o755}
+	}
+	data := func(name, path string) entry {
+		e := program(name, path)
+		e.Mode = 0o644
+		return e
+	}
+	base, err := baseLayer(r.options.CA)
+	if err != nil {
+		return nil, err
+	}
+	iptables, err := iptablesLayer()
+	if err != nil {
+		return nil, err
+	}
+
+	names := References(r.options.Region, minor)
+	inDir := func(dir string, programs ...string) (entries []entry) {
+		for _, name := range programs {
+			entries = append(entries, program(name, dir+"/"+name))
+		}
+		return entries
+	}
+	recipes := []recipe{
+		{names[Pause], [][]entry{inDir("", "pause")}, v1.Config{
+			Env: []string{pathEnv}, Entrypoint: []string{"/pause"}, User: "65535:65535",
+		}},
+		{names[VPCCNIInit], [][]entry{base, inDir("/init", "aws-vpc-cni-init", "loopback", "portmap", "bandwidth", "host-local", "ptp", "bridge")}, v1.Config{
+			Env: []string{pathEnv}, WorkingDir: "/init", Cmd: []string{"/init/aws-vpc-cni-init"},
+		}},
+		{names[VPCCNI], [][]entry{base, iptables, append(inDir("/app", "aws-vpc-cni", "aws-k8s-agent", "aws-cni", "egress-cni", "grpc-health-probe"),
+			data("10-aws.conflist", "/app/10-aws.conflist"), data("eni-max-pods.txt", "/app/eni-max-pods.txt"))}, v1.Config{
+			Env: []string{pathEnv}, WorkingDir: "/app", Entrypoint: []string{"/app/aws-vpc-cni"},
+		}},
+		{names[KubeProxy], [][]entry{base, iptables, {{Path: "usr/local/bin/kube-proxy", Source: kube, Mode: 0o755}}}, v1.Config{
+			Env: []string{pathEnv}, Entrypoint: []string{"kube-proxy"},
+		}},
+		{names[CoreDNS], [][]entry{base, inDir("", "coredns")}, v1.Config{
+			Env: []string{pathEnv}, Entrypoint: []string{"/coredns"}, User: "nonroot:nonroot",
+			ExposedPorts: map[string]struct{}{"53": {}, "53/udp": {}},
+		}},
+		{Agnhost, [][]entry{base, inDir("", "agnhost")}, v1.Config{
+			Env: []string{pathEnv}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"},
+		}},
+	}
+	return recipes, missing
+}
+
+// baseLayer is what EKS's minimal base image has that programs without a C library look at: users, the
+// certificates of authorities, a /tmp.
+func baseLayer(ca []byte) ([]entry, error) {
+	roots, err := Roots(ca)
+	if err != nil {
+		return nil, err
+	}
+	return []entry{
+		{Path: "etc/passwd", Content: []byte("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n")},
+		{Path: "etc/group", Content: []byte("root:x:0:\nnonroot:x:65532:\nnobody:x:65534:\n")},
+		{Path: "etc/nsswitch.conf", Content: []byte("hosts: files dns\n")},
+		{Path: "etc/ssl/certs/ca-certificates.crt", Content: roots},
+		{Path: "etc/ssl/cert.pem", Link: "certs/ca-certificates.crt"},
+		{Path: "etc/pki/tls/certs/ca-bundle.crt", Link: "../../../ssl/certs/ca-certificates.crt"},
+		{Path: "root", Dir: true, Mode: 0o700},
+		{Path: "tmp", Dir: true, Mode: 0o1777},
+		{Path: "var/log", Dir: true},
+		{Path: "run", Dir: true},
+		{Path: "var/run", Link: "../run"},
+	}, nil
+}
+
+// rootFiles are where distributions keep the certificates of the authorities they trust, as PEM.
+var rootFiles = []string{
+	"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine
+	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora, Amazon Linux
+	"/etc/ssl/ca-bundle.pem",             // openSUSE
+}
+
+// Roots are the certificates that this host trusts, followed by one more.
+func Roots(ca []byte) ([]byte, error) {
+	for _, file := range rootFiles {
+		roots, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return slices.Concat(bytes.TrimRight(roots, "\n"), []byte("\n"), ca), nil
+	}
+	return ca, nil
+}
+
+// iptablesLayer has iptables, in its variant that speaks nftables as everything on a host has to, and nft itself,
+// both the host's.
+func iptablesLayer() ([]entry, error) {
+	xtables, err := hostProgram("xtables-nft-multi", "iptables")
+	if err != nil {
+		return nil, err
+	}
+	nft, err := hostProgram("nft", "nftables")
+	if err != nil {
+		return nil, err
+	}
+	entries := []entry{
+		{Path: "usr/sbin/xtables-nft-multi", Source: xtables, Mode: 0o755},
+		{Path: "usr/sbin/nft", Source: nft, Mode: 0o755},
+	}
+	for _, family := range []string{"iptables", "ip6tables"} {
+		for _, variant := range []string{"", "-nft"} {
+			for _, verb := range []string{"", "-save", "-restore"} {
+				entries = append(entries, entry{Path: "usr/sbin/" + family + variant + verb, Link: "xtables-nft-multi"})
+			}
+		}
+	}
+	linked := []string{xtables, nft}
+	var extensions []string
+	for _, pattern := range []string{"/usr/lib/*/xtables/lib*.so", "/usr/lib64/xtables/lib*.so", "/usr/lib/xtables/lib*.so"} {
+		if extensions, err = filepath.Glob(pattern); err != nil || len(extensions) > 0 {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range extensions {
+		if strings.HasPrefix(filepath.Base(file), "libebt_") || strings.HasPrefix(filepath.Base(file), "libarpt_") {
+			continue
+		}
+		info, err := os.Lstat(file)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 { // libxt_NOTRACK.so is libxt_CT.so
+			target, err := os.Readlink(file)
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, entry{Path: file, Link: target})
+			continue
+		}
+		entries = append(entries, entry{Path: file, Source: file})
+		linked = append(linked, file)
+	}
+	libs, err := libraries(linked...)
+	if err != nil {
+		return nil, err
+	}
+	return append(entries, libs...), nil
+}
+
+// hostProgram is looked for where root has programs, too, which the PATH of a user may not name.
+func hostProgram(name, pkg string) (string, error) {
+	for _, dir := range []string{"", "/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("this host has no %s, which nodes set up the addresses of services with: install it (Debian and Ubuntu: sudo apt-get install -y %s)", name, pkg)
+}

@@ -1,0 +1,98 @@
+package image
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// libraries are the shared libraries, and the loaders, that programs of this host need, each at the path where
+// the loader looks for it. An image that has them runs the programs.
+func libraries(programs ...string) ([]entry, error) {
+	found := make(map[string]entry) // by path
+	var visit func(file string) error
+	visit = func(file string) error {
+		needs, interpreter, err := needed(file)
+		if err != nil {
+			return err
+		}
+		add := func(path string) error {
+			if _, seen := found[path]; seen {
+				return nil
+			}
+			found[path] = entry{Path: path, Source: path, Mode: 0o755}
+			return visit(path)
+		}
+		if interpreter != "" {
+			if err := add(interpreter); err != nil {
+				return err
+			}
+		}
+		for _, name := range needs {
+			path, err := library(name)
+			if err != nil {
+				return fmt.Errorf("%s needs %s: %w", file, name, err)
+			}
+			if err := add(path); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, program := range programs {
+		if err := visit(program); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Collect(maps.Values(found)), nil
+}
+
+func needed(file string) (libraries []string, interpreter string, err error) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil, "", fmt.Errorf("read what %s is linked with: %w", file, err)
+	}
+	defer f.Close()
+	libraries, err = f.ImportedLibraries()
+	if err != nil {
+		return nil, "", fmt.Errorf("read what %s is linked with: %w", file, err)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			name := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(name, 0); err != nil {
+				return nil, "", err
+			}
+			interpreter = strings.TrimRight(string(name), "\x00")
+		}
+	}
+	return libraries, interpreter, nil
+}
+
+// library finds a library in the directories that the loader searches by itself: Debian's of this architecture,
+// then those of Fedora and its relatives.
+func library(name string) (string, error) {
+	dirs, err := filepath.Glob("/lib/*-linux-gnu*")
+	if err != nil {
+		return "", err
+	}
+	usr, err := filepath.Glob("/usr/lib/*-linux-gnu*")
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range slices.Concat(dirs, usr, []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"}) {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("no directory of libraries has it")
+}

@@ -1,0 +1,220 @@
+package image
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// Handler serves the protocol of registries (OCI distribution) below /v2/. The registry that is meant is the one
+//
+//   - that ?ns= names, as containerd asks a mirror (https://github.com/containerd/containerd/blob/main/docs/hosts.md);
+//   - of the Host header, if that is one of ECR's or public.ecr.aws;
+//   - whose name the path begins with: /v2/111122223333.dkr.ecr.eu-west-1.amazonaws.com/app/manifests/latest.
+//     So it is reached from the host, where those names do not lead to the daemon.
+//
+// In ECR's registries clients need a token of GetAuthorizationToken and the permissions of ECR's API. Others can
+// be read by everybody and are written by [Registry.Load] alone.
+func (r *Registry) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if err := r.serve(w, request); err != nil {
+			var refusal *Refusal
+			if !errors.As(err, &refusal) {
+				r.options.Log.Error("the registry could not answer", "method", request.Method, "path", request.URL.Path, "error", err)
+				refusal = &Refusal{http.StatusInternalServerError, "UNKNOWN", err.Error()}
+			}
+			refusal.write(w, request)
+		}
+	})
+}
+
+// route is what a path below /v2/ says.
+var route = regexp.MustCompile(`^/v2/(.+)/(manifests/[^/]+|blobs/[a-z0-9]+:[a-f0-9]+|blobs/uploads/?|blobs/uploads/[^/]+|tags/list)$`)
+
+// maxManifest is ECR's limit, in bytes, of which distribution takes as many.
+const maxManifest = 4 << 20
+
+func (r *Registry) serve(w http.ResponseWriter, request *http.Request) error {
+	query := request.URL.Query()
+	if strings.TrimSuffix(request.URL.Path, "/") == "/v2" {
+		return r.serveBase(w, request)
+	}
+	match := route.FindStringSubmatch(request.URL.Path)
+	if match == nil {
+		return &Refusal{http.StatusNotFound, "UNSUPPORTED", "there is no " + request.URL.Path + " in this registry"}
+	}
+	repository, what := match[1], match[2]
+
+	host, named := query.Get("ns"), ""
+	if host == "" {
+		host = registryOf(request.Host)
+	}
+	if host == "" {
+		var ok bool
+		if host, repository, ok = strings.Cut(repository, "/"); !ok || !strings.ContainsAny(host, ".:") && host != "localhost" {
+			return &Refusal{http.StatusNotFound, "NAME_UNKNOWN", "name the registry: " + request.Host + "/111122223333.dkr.ecr.REGION.amazonaws.com/" + match[1]}
+		}
+		named = host + "/"
+	}
+	if query.Has("ns") {
+		query.Del("ns")
+	}
+
+	if account, region, ok := ECR(r.canonical(host)); ok {
+		if err := r.allow(request, account, region, repository, what); err != nil {
+			return err
+		}
+	} else if request.Method != http.MethodGet && request.Method != http.MethodHead {
+		return Denied("images of " + host + " cannot be pushed here: put them in with \"coracle images load FILE\", or push to a repository of Amazon ECR")
+	} else if reference, ok := strings.CutPrefix(what, "manifests/"); ok {
+		if err := r.fetch(request.Context(), host, repository, reference); err != nil {
+			return err
+		}
+	}
+
+	// What follows is the library's, on the repository's name in the storage.
+	stored := r.stored(host, repository)
+	query.Del("mount") // as ECR, which takes every layer by upload
+	query.Del("from")
+	inner := request.Clone(request.Context())
+	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + what, RawQuery: query.Encode()}
+	inner.RequestURI = inner.URL.RequestURI()
+	r.app.ServeHTTP(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}, inner)
+	return nil
+}
+
+// serveBase answers whether the registry is there, and whether the client's token is good.
+func (r *Registry) serveBase(w http.ResponseWriter, request *http.Request) error {
+	host := request.URL.Query().Get("ns")
+	if host == "" {
+		host = registryOf(request.Host)
+	}
+	account, region, ok := ECR(r.canonical(host))
+	if ok || host == "" { // clients that name the registry in the path need a token if it is ECR's
+		if err := r.authorize(request, Request{Account: account, Region: region}); err != nil {
+			return err
+		}
+	}
+	w.Header().Set("Docker-Distribution-API-Version", "registry/2.0")
+	w.Header().Set("Content-Type", "application/json")
+	_, err := io.WriteString(w, "{}")
+	return err
+}
+
+// registryOf is the registry that a Host header names; empty when it names none.
+func registryOf(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	host = strings.ToLower(host)
+	if _, _, ok := ECR(host); ok || host == "public.ecr.aws" {
+		return host
+	}
+	return ""
+}
+
+func (r *Registry) authorize(request *http.Request, want Request) error {
+	if want.Password = password(request); want.Password == "" {
+		return Unauthenticated
+	}
+	if r.options.Access == nil {
+		return Denied("this registry gives nobody access")
+	}
+	return r.options.Access.Allow(request.Context(), want)
+}
+
+// allow checks a request to a repository of ECR against the permissions that ECR's API has for the same.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html
+func (r *Registry) allow(request *http.Request, account, region, repository, what string) error {
+	want := Request{Account: account, Region: region, Repository: repository}
+	kind, reference, _ := strings.Cut(what, "/")
+	switch read := request.Method == http.MethodGet || request.Method == http.MethodHead; {
+	case kind == "tags":
+		want.Actions = []string{"ecr:ListImages"}
+	case kind == "manifests" && read:
+		want.Actions = []string{"ecr:BatchGetImage"}
+	case kind == "manifests" && request.Method == http.MethodPut:
+		want.Actions = []string{"ecr:PutImage"}
+		body, err := io.ReadAll(io.LimitReader(request.Body, maxManifest+1))
+		if err != nil {
+			return err
+		}
+		hash, _, err := v1.SHA256(bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		want.Digest = hash.String()
+		if !strings.Contains(reference, ":") {
+			want.Tag = reference
+		}
+		request.Body = io.NopCloser(bytes.NewReader(body))
+	case kind == "manifests": // ECR has BatchDeleteImage for that
+		return &Refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported."}
+	case strings.HasPrefix(reference, "uploads"):
+		want.Actions = []string{map[string]string{
+			http.MethodPost: "ecr:InitiateLayerUpload", http.MethodPatch: "ecr:UploadLayerPart", http.MethodPut: "ecr:CompleteLayerUpload",
+			http.MethodGet: "ecr:UploadLayerPart", http.MethodDelete: "ecr:InitiateLayerUpload",
+		}[request.Method]}
+	case request.Method == http.MethodHead:
+		// Clients that push look this way whether a layer is there, clients that pull how long it is.
+		want.Actions = []string{"ecr:BatchCheckLayerAvailability"}
+		if err := r.authorize(request, want); err == nil || !errors.As(err, new(*Refusal)) {
+			return err
+		}
+		want.Actions = []string{"ecr:GetDownloadUrlForLayer"}
+	case request.Method == http.MethodGet:
+		want.Actions = []string{"ecr:GetDownloadUrlForLayer"}
+	default:
+		return &Refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported."}
+	}
+	if slices.Contains(want.Actions, "") {
+		return &Refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported."}
+	}
+	return r.authorize(request, want)
+}
+
+// relocated gives clients the paths that they know.
+type relocated struct {
+	http.ResponseWriter
+	from, to string
+	done     bool
+}
+
+func (w *relocated) WriteHeader(status int) {
+	w.relocate()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *relocated) Write(p []byte) (int, error) {
+	w.relocate()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *relocated) relocate() {
+	if w.done {
+		return
+	}
+	w.done = true
+	for _, header := range []string{"Location", "Link"} {
+		if value := w.Header().Get(header); value != "" {
+			w.Header().Set(header, strings.Replace(value, w.from, w.to, 1))
+		}
+	}
+}
+
+// ReadFrom lets blobs go from file to socket without a copy.
+func (w *relocated) ReadFrom(source io.Reader) (int64, error) {
+	w.relocate()
+	return io.Copy(w.ResponseWriter, source)
+}
+
+func (w *relocated) Unwrap() http.ResponseWriter { return w.ResponseWriter }

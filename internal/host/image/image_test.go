@@ -1,0 +1,141 @@
+package image
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/kubernetes"
+)
+
+const region = "eu-west-1"
+
+// open makes a registry with the programs that were built.
+func open(t *testing.T, o Options) *Registry {
+	t.Helper()
+	repository, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	o.Owner, o.Region, o.CA = "0123456789abcdef", region, []byte("the daemon's authority\n")
+	o.Programs, o.Bundles = program.In(filepath.Join(repository, "bin/node")), bundle.In(filepath.Join(repository, "bin/bundles"))
+	if dir := os.Getenv(program.EnvDir); dir != "" {
+		o.Programs = program.In(dir)
+	}
+	if dir := os.Getenv(bundle.EnvDir); dir != "" {
+		o.Bundles = bundle.In(dir)
+	}
+	r, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Errorf("close the registry: %v", err)
+		}
+	})
+	return r
+}
+
+func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	if err := r.Assemble(t.Context(), kubernetes.Default); err != nil {
+		t.Fatal(err)
+	}
+	digests := func(r *Registry) map[string]string {
+		t.Helper()
+		all, err := r.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := make(map[string]string)
+		for _, image := range all {
+			for _, tag := range image.Tags {
+				found[image.Repository+":"+tag] = image.Digest
+			}
+		}
+		return found
+	}
+	first := digests(r)
+	references := slices.Sorted(func(yield func(string) bool) {
+		for _, reference := range References(region, kubernetes.Default) {
+			if !yield(reference) {
+				return
+			}
+		}
+	})
+	for _, reference := range append(references, Agnhost) {
+		if first[reference] == "" {
+			t.Errorf("there is no %s among %v", reference, first)
+		}
+	}
+	if v, _ := kubernetes.Lookup(kubernetes.Default); !slices.Contains(references, Host(region)+"/eks/kube-proxy:v"+v.Patch()+"-minimal-eksbuild.1") {
+		t.Errorf("kube-proxy is not of the version of the cluster: %v", references)
+	}
+
+	t.Run("again and elsewhere they are the same", func(t *testing.T) {
+		if err := r.Assemble(t.Context(), kubernetes.Default); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := open(t, Options{})
+		if err := elsewhere.Assemble(t.Context(), kubernetes.Default); err != nil {
+			t.Fatal(err)
+		}
+		for reference, digest := range digests(elsewhere) {
+			if first[reference] != digest {
+				t.Errorf("%s is %s here and %s there", reference, first[reference], digest)
+			}
+		}
+	})
+
+	t.Run("unpacked for machines", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("unpacking images needs root")
+		}
+		dir, err := r.Golden(t.Context(), references)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := r.Golden(t.Context(), append(references, references[0]))
+		if err != nil || again != dir {
+			t.Errorf("again it is %s, %v; want %s", again, err, dir)
+		}
+		for _, file := range []string{"app/aws-k8s-agent", "app/10-aws.conflist", "init/aws-vpc-cni-init", "pause", "coredns", "usr/local/bin/kube-proxy", "usr/sbin/xtables-nft-multi", "etc/ssl/certs/ca-certificates.crt"} {
+			found, err := filepath.Glob(filepath.Join(dir, "io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs", file))
+			if err != nil || len(found) != 1 {
+				t.Errorf("%s is unpacked at %v, %v", file, found, err)
+			}
+		}
+		if left, err := os.ReadDir(r.scratchDir()); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil || strings.Contains(string(mounts), r.options.Dir) {
+			t.Errorf("something is still mounted, or %v", err)
+		}
+		if _, err := r.Golden(t.Context(), []string{Host(region) + "/eks/missing:v1"}); err == nil || !strings.Contains(err.Error(), "eks/missing:v1") {
+			t.Errorf("an image that is not there: %v", err)
+		}
+	})
+}
+
+func TestAssembleNeedsThePrograms(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	r.options.Programs = program.In(t.TempDir())
+	if err := r.Assemble(t.Context(), kubernetes.Default); !errors.Is(err, bundle.ErrNotBuilt) {
+		t.Errorf("without programs: %v", err)
+	}
+	if err := r.Assemble(t.Context(), "1.12"); err == nil || !strings.Contains(err.Error(), "1.12") {
+		t.Errorf("of an unknown version: %v", err)
+	}
+}

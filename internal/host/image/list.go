@@ -1,0 +1,282 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/distribution/distribution/v3"
+	_ "github.com/distribution/distribution/v3/manifest/manifestlist" // the forms of manifests that are read
+	_ "github.com/distribution/distribution/v3/manifest/ocischema"
+	_ "github.com/distribution/distribution/v3/manifest/schema2"
+	"github.com/distribution/distribution/v3/registry/storage/driver"
+	"github.com/distribution/reference"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/opencontainers/go-digest"
+)
+
+// ErrNotFound says that a repository has no such image, or layer.
+var ErrNotFound = errors.New("no such image")
+
+// Manifest is an image's manifest as it was put.
+type Manifest struct {
+	Digest    string
+	MediaType string
+	Payload   []byte
+}
+
+// Repositories are the full names of the repositories that have or had images, sorted.
+func (r *Registry) Repositories(ctx context.Context) ([]string, error) {
+	var names []string
+	page := make([]string, 100)
+	for last := ""; ; {
+		n, err := r.storage.Repositories(ctx, page, last)
+		for _, name := range page[:n] {
+			names = append(names, fullName(name))
+			last = name
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			slices.Sort(names)
+			return names, nil
+		case errors.As(err, &driver.PathNotFoundError{}):
+			return nil, nil // nothing was ever stored
+		case err != nil:
+			return nil, fmt.Errorf("list the repositories: %w", err)
+		}
+	}
+}
+
+// List lists all images, by repository and the time at which they came.
+func (r *Registry) List(ctx context.Context) ([]Image, error) {
+	repositories, err := r.Repositories(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Image
+	for _, repository := range repositories {
+		images, err := r.Images(ctx, repository)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, images...)
+	}
+	return all, nil
+}
+
+// Images are those of a repository ("111122223333.dkr.ecr.eu-west-1.amazonaws.com/app"), in the order in which
+// they came; none when nothing was ever pushed.
+func (r *Registry) Images(ctx context.Context, repository string) ([]Image, error) {
+	fail := func(err error) ([]Image, error) {
+		return nil, fmt.Errorf("list the images of %s: %w", repository, err)
+	}
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return fail(err)
+	}
+	manifests, err := repo.Manifests(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	tags, err := r.tags(ctx, repo)
+	if err != nil {
+		return fail(err)
+	}
+	var images []Image
+	err = manifests.(distribution.ManifestEnumerator).Enumerate(ctx, func(d digest.Digest) error {
+		m, err := manifests.Get(ctx, d)
+		if err != nil {
+			return err
+		}
+		image := Image{Repository: repository, Digest: d.String(), Tags: tags[d]}
+		if image.Size, image.MediaType, image.ConfigMediaType, err = describe(m); err != nil {
+			return err
+		}
+		info, err := r.driver.Stat(ctx, path.Join(manifestsDir(repo), "revisions", d.Algorithm().String(), d.Encoded(), "link"))
+		if err != nil {
+			return err
+		}
+		image.Pushed = info.ModTime().UTC()
+		images = append(images, image)
+		return nil
+	})
+	if err != nil && !isUnknown(err) {
+		return fail(err)
+	}
+	slices.SortStableFunc(images, func(a, b Image) int { return a.Pushed.Compare(b.Pushed) })
+	return images, nil
+}
+
+func manifestsDir(repo distribution.Repository) string {
+	return "/docker/registry/v2/repositories/" + repo.Named().Name() + "/_manifests"
+}
+
+// tags are all of a repository, by the manifest that they are on.
+func (r *Registry) tags(ctx context.Context, repo distribution.Repository) (map[digest.Digest][]string, error) {
+	service := repo.Tags(ctx)
+	names, err := service.All(ctx)
+	if isUnknown(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	tags := make(map[digest.Digest][]string)
+	for _, name := range names {
+		descriptor, err := service.Get(ctx, name)
+		if errors.As(err, &distribution.ErrTagUnknown{}) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		tags[descriptor.Digest] = append(tags[descriptor.Digest], name)
+	}
+	return tags, nil
+}
+
+func describe(m distribution.Manifest) (size int64, mediaType, configType string, err error) {
+	mediaType, payload, err := m.Payload()
+	if err != nil {
+		return 0, "", "", err
+	}
+	var content struct {
+		Config    *v1.Descriptor  `json:"config"`
+		Layers    []v1.Descriptor `json:"layers"`
+		Manifests []v1.Descriptor `json:"manifests"`
+	}
+	if err := json.Unmarshal(payload, &content); err != nil {
+		return 0, "", "", err
+	}
+	if content.Config == nil {
+		return int64(len(payload)), mediaType, "", nil
+	}
+	size = content.Config.Size
+	for _, layer := range content.Layers {
+		size += layer.Size
+	}
+	return size, mediaType, string(content.Config.MediaType), nil
+}
+
+// Manifest is the manifest behind a full reference with a tag or a digest; ErrNotFound when there is none.
+func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) {
+	host, name, identifier, err := split(full)
+	if err != nil {
+		return Manifest{}, err
+	}
+	fail := func(err error) (Manifest, error) {
+		if isUnknown(err) {
+			return Manifest{}, fmt.Errorf("%s: %w", full, ErrNotFound)
+		}
+		return Manifest{}, fmt.Errorf("find %s: %w", full, err)
+	}
+	repo, err := r.repository(ctx, host+"/"+name)
+	if err != nil {
+		return fail(err)
+	}
+	d := digest.Digest(identifier)
+	if d.Validate() != nil {
+		descriptor, err := repo.Tags(ctx).Get(ctx, identifier)
+		if err != nil {
+			return fail(err)
+		}
+		d = descriptor.Digest
+	}
+	manifests, err := repo.Manifests(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	m, err := manifests.Get(ctx, d)
+	if err != nil {
+		return fail(err)
+	}
+	mediaType, payload, err := m.Payload()
+	if err != nil {
+		return fail(err)
+	}
+	return Manifest{Digest: d.String(), MediaType: mediaType, Payload: payload}, nil
+}
+
+// DeleteTag takes a tag off its image; no error when there is none.
+func (r *Registry) DeleteTag(ctx context.Context, repository, tag string) error {
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return err
+	}
+	if err := repo.Tags(ctx).Untag(ctx, tag); err != nil && !isUnknown(err) {
+		return fmt.Errorf("untag %s:%s: %w", repository, tag, err)
+	}
+	return nil
+}
+
+// DeleteImage removes a manifest and its tags; no error when there is none.
+func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string) error {
+	fail := func(err error) error { return fmt.Errorf("delete %s@%s: %w", repository, digestOf, err) }
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return fail(err)
+	}
+	d, err := digest.Parse(digestOf)
+	if err != nil {
+		return fail(err)
+	}
+	tags, err := r.tags(ctx, repo)
+	if err != nil {
+		return fail(err)
+	}
+	for _, tag := range tags[d] {
+		if err := repo.Tags(ctx).Untag(ctx, tag); err != nil && !isUnknown(err) {
+			return fail(err)
+		}
+	}
+	manifests, err := repo.Manifests(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	if err := manifests.Delete(ctx, d); err != nil && !isUnknown(err) {
+		return fail(err)
+	}
+	return nil
+}
+
+// DeleteRepository removes a repository with its images; no error when there is none.
+func (r *Registry) DeleteRepository(ctx context.Context, repository string) error {
+	host, name, _ := strings.Cut(repository, "/")
+	stored := r.stored(host, name)
+	for _, dir := range []string{"_manifests", "_layers", "_uploads"} { // another repository may be below it: "app" and "app/web"
+		err := os.RemoveAll(filepath.Join(r.options.Dir, "registry/docker/registry/v2/repositories", stored, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete the images of %s: %w", repository, err)
+		}
+	}
+	return nil
+}
+
+// repository opens one by its full name.
+func (r *Registry) repository(ctx context.Context, full string) (distribution.Repository, error) {
+	host, name, _ := strings.Cut(full, "/")
+	named, err := reference.WithName(r.stored(host, name))
+	if err != nil {
+		return nil, fmt.Errorf("%q is no repository: %w", full, err)
+	}
+	return r.storage.Repository(ctx, named)
+}
+
+// isUnknown recognises the ways in which the library says that something is not there.
+func isUnknown(err error) bool {
+	return errors.Is(err, distribution.ErrBlobUnknown) ||
+		errors.As(err, &distribution.ErrTagUnknown{}) ||
+		errors.As(err, &distribution.ErrRepositoryUnknown{}) ||
+		errors.As(err, &distribution.ErrManifestUnknown{}) ||
+		errors.As(err, &distribution.ErrManifestUnknownRevision{}) ||
+		errors.As(err, &driver.PathNotFoundError{})
+}

@@ -1,0 +1,92 @@
+package image
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+// ecrHost is the name of an account's registry in a region, in its forms with and without IPv6 and FIPS.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html
+var ecrHost = regexp.MustCompile(`^(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.aws)$`)
+
+// ECR says whose registry, and of which region, a host is; ok is false when it is none of ECR's.
+func ECR(host string) (account, region string, ok bool) {
+	match := ecrHost.FindStringSubmatch(host)
+	if match == nil {
+		return "", "", false
+	}
+	return match[1], match[2], true
+}
+
+// ECRHost is the registry of an account in a region.
+func ECRHost(account, region string) string {
+	host := account + ".dkr.ecr." + region + ".amazonaws.com"
+	if strings.HasPrefix(region, "cn-") {
+		host += ".cn"
+	}
+	return host
+}
+
+// canonical is the one name under which a registry's images are stored. The registries of EKS's own images are
+// all the one of the daemon's region.
+func (r *Registry) canonical(host string) string {
+	host = strings.ToLower(host)
+	if account, region, ok := ECR(host); ok {
+		if ofEKS(account) {
+			return Host(r.options.Region)
+		}
+		return ECRHost(account, region)
+	}
+	switch host {
+	case "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com":
+		return "docker.io"
+	}
+	return host
+}
+
+// stored is the repository in the storage, whose names have no colon: "localhost:5000/app" is localhost__5000/app.
+func (r *Registry) stored(host, repository string) string {
+	return strings.Replace(r.canonical(host), ":", "__", 1) + "/" + repository
+}
+
+// fullName undoes stored.
+func fullName(stored string) string {
+	host, rest, _ := strings.Cut(stored, "/")
+	return strings.Replace(host, "__", ":", 1) + "/" + rest
+}
+
+// inside is the host under which the in-process transport has the storage; nothing ever looks it up.
+const inside = "registry.coracle.invalid"
+
+// insideTag is a tag's name for clients that use the in-process transport.
+func (r *Registry) insideReference(host, repository, reference string) (name.Reference, error) {
+	separator := ":"
+	if strings.Contains(reference, ":") {
+		separator = "@"
+	}
+	return name.ParseReference(inside + "/" + r.stored(host, repository) + separator + reference)
+}
+
+// split takes a reference apart: "nginx" is docker.io, library/nginx, latest.
+func split(reference string) (host, repository, tag string, err error) {
+	ref, err := name.ParseReference(reference)
+	if err != nil {
+		return "", "", "", fmt.Errorf("%q is no image reference: %w", reference, err)
+	}
+	host = ref.Context().RegistryStr()
+	if host == name.DefaultRegistry {
+		host = "docker.io"
+	}
+	return host, ref.Context().RepositoryStr(), ref.Identifier(), nil
+}
+
+// join is the reference of a tag or a digest.
+func join(host, repository, reference string) string {
+	if strings.Contains(reference, ":") {
+		return host + "/" + repository + "@" + reference
+	}
+	return host + "/" + repository + ":" + reference
+}

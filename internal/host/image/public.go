@@ -1,0 +1,199 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// platform is what machines are.
+var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+
+const (
+	// connectWithin is how long a public registry may take to accept a connection.
+	connectWithin = 3 * time.Second
+	// unreachedFor is how long a registry that did not is not asked again: a cluster asks for many images at once.
+	unreachedFor = 10 * time.Second
+	// freshFor is how long a tag of a public registry is believed to be what it was.
+	freshFor = 5 * time.Minute
+)
+
+// publicTransport fails soon where there is no network.
+func publicTransport() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: connectWithin, KeepAlive: 30 * time.Second}).DialContext
+	t.TLSHandshakeTimeout = connectWithin
+	t.ResponseHeaderTimeout = 30 * time.Second
+	return t
+}
+
+// pulledMark is a file whose time says when a tag was last compared with that of its registry.
+func (r *Registry) pulledMark(host, repository, tag string) string {
+	return filepath.Join(r.options.Dir, "pulled", r.stored(host, repository), tag)
+}
+
+func (r *Registry) markPulled(host, repository, tag string) error {
+	mark := r.pulledMark(host, repository, tag)
+	if err := os.MkdirAll(filepath.Dir(mark), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o644)
+}
+
+// lookup finds a reference in the storage. It is stale when it is a tag of which its registry should be asked again.
+func (r *Registry) lookup(ctx context.Context, host, repository, reference string) (there, stale bool, err error) {
+	if _, err := r.Manifest(ctx, join(host, repository, reference)); errors.Is(err, ErrNotFound) {
+		return false, false, nil
+	} else if err != nil {
+		return false, false, err
+	}
+	info, err := os.Stat(r.pulledMark(host, repository, reference))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, false, nil // it was loaded
+	}
+	if err != nil {
+		return false, false, err
+	}
+	return true, time.Since(info.ModTime()) > freshFor, nil
+}
+
+// unreached remembers which registries could not be reached, until when.
+type unreached struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+	why   map[string]error
+}
+
+func (u *unreached) error(host string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if time.Now().Before(u.until[host]) {
+		return u.why[host]
+	}
+	return nil
+}
+
+func (u *unreached) set(host string, why error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.until == nil {
+		u.until, u.why = make(map[string]time.Time), make(map[string]error)
+	}
+	u.until[host], u.why[host] = time.Now().Add(unreachedFor), why
+}
+
+// fetch brings an image of a public registry into the storage, unless it is there. Tags are compared with the
+// registry's now and then while it can be reached; those that were loaded from an archive are what they are.
+func (r *Registry) fetch(ctx context.Context, host, repository, reference string) error {
+	host = r.canonical(host)
+	reference = strings.ToLower(strings.TrimSpace(reference))
+	there, stale, err := r.lookup(ctx, host, repository, reference)
+	if err != nil || there && !stale {
+		return err
+	}
+	// Those who ask for the same wait for one.
+	result := r.pulls.DoChan(join(host, repository, reference), func() (any, error) {
+		return nil, r.pull(context.WithoutCancel(ctx), host, repository, reference)
+	})
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case outcome := <-result:
+		if outcome.Err != nil && there {
+			return nil // what is here is better than nothing
+		}
+		return outcome.Err
+	}
+}
+
+// pull fetches an image: the one of this platform, and the index that names it.
+func (r *Registry) pull(ctx context.Context, host, repository, reference string) error {
+	full := join(host, repository, reference)
+	if err := r.unreached.error(host); err != nil {
+		return r.refuse(full, host, err)
+	}
+	ref, err := name.ParseReference(full)
+	if err != nil {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(r.options.Transport),
+		remote.WithAuth(authn.Anonymous), remote.WithPlatform(platform), remote.WithRetryPredicate(func(error) bool { return false })}
+	started := time.Now()
+	descriptor, err := remote.Get(ref, options...)
+	if err != nil {
+		return r.refuse(full, host, err)
+	}
+	if descriptor.MediaType.IsIndex() {
+		index, err := descriptor.ImageIndex()
+		if err != nil {
+			return r.refuse(full, host, err)
+		}
+		if err := r.putIndex(ctx, full, index); err != nil {
+			return r.refuse(full, host, err)
+		}
+	} else {
+		image, err := descriptor.Image()
+		if err != nil {
+			return r.refuse(full, host, err)
+		}
+		if err := r.put(ctx, full, image); err != nil {
+			return r.refuse(full, host, err)
+		}
+	}
+	if !strings.Contains(reference, ":") {
+		if err := r.markPulled(host, repository, reference); err != nil {
+			return err
+		}
+	}
+	r.options.Log.Info("fetched an image", "image", full, "took", time.Since(started).Round(time.Millisecond))
+	return nil
+}
+
+// refuse says why there is no such image, in words that reach the user of a pod that wants it: containerd shows the
+// message of a 403, and of no other.
+func (r *Registry) refuse(full, host string, err error) error {
+	var answered *transport.Error
+	if errors.As(err, &answered) {
+		switch answered.StatusCode {
+		case http.StatusNotFound:
+			return Denied(fmt.Sprintf("%s does not exist: %s says so", full, host))
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return Denied(fmt.Sprintf("%s refuses to give %s to anybody: either it does not exist, or it wants a password; an image that you have elsewhere goes in with \"docker save IMAGE -o FILE; coracle images load FILE\"", host, full))
+		}
+		return Denied(fmt.Sprintf("%s could not give %s: %v", host, full, answered))
+	}
+	var network net.Error
+	if errors.As(err, &network) {
+		r.unreached.set(host, err)
+		return Denied(fmt.Sprintf("%s is not in Coracle's registry, and %s cannot be reached from here (%v): where there is a network, docker pull %s; docker save %[1]s -o FILE; and here: coracle images load FILE", full, host, shortest(err), full))
+	}
+	return Denied(fmt.Sprintf("fetch %s: %v", full, err))
+}
+
+// shortest is the innermost message of a network error: "lookup docker.io: no such host".
+func shortest(err error) error {
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &dns):
+		return dns
+	case errors.As(err, &op):
+		return op
+	}
+	return err
+}

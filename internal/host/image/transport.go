@@ -1,0 +1,135 @@
+package image
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// within is a transport to a handler of this process: clients of the protocol use it to reach the storage
+// without the network and without anybody's permission.
+type within struct{ handler http.Handler }
+
+func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	request.RequestURI = request.URL.RequestURI()
+	request.RemoteAddr = "127.0.0.1:0"
+	reader, writer := io.Pipe()
+	answer := &answer{header: make(http.Header), body: writer, began: make(chan struct{})}
+	go func() {
+		t.handler.ServeHTTP(answer, request)
+		answer.WriteHeader(http.StatusOK)
+		request.Body.Close()
+		writer.Close()
+	}()
+	select {
+	case <-answer.began:
+	case <-request.Context().Done():
+		reader.CloseWithError(request.Context().Err())
+		return nil, request.Context().Err()
+	}
+	response := &http.Response{
+		Status: http.StatusText(answer.status), StatusCode: answer.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: answer.sent, Body: reader, ContentLength: -1, Request: request,
+	}
+	if length := answer.sent.Get("Content-Length"); length != "" {
+		var n int64
+		for _, digit := range length {
+			n = n*10 + int64(digit-'0')
+		}
+		response.ContentLength = n
+	}
+	return response, nil
+}
+
+// answer is a response that is read while it is written.
+type answer struct {
+	header, sent http.Header
+	status       int
+	body         *io.PipeWriter
+	once         sync.Once
+	began        chan struct{}
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	a.once.Do(func() {
+		a.status, a.sent = status, a.header.Clone()
+		close(a.began)
+	})
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// direct are the options of clients of the storage.
+func (r *Registry) direct(ctx context.Context) []remote.Option {
+	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(within{r.app}), remote.WithJobs(2)}
+}
+
+// put stores an image under a reference.
+func (r *Registry) put(ctx context.Context, reference string, image v1.Image) error {
+	host, repository, tag, err := split(reference)
+	if err != nil {
+		return err
+	}
+	ref, err := r.insideReference(host, repository, tag)
+	if err != nil {
+		return err
+	}
+	return remote.Write(ref, image, r.direct(ctx)...)
+}
+
+// putIndex stores an index under a reference, and the one of its images that machines can run. The others stay
+// where they are: the index is what it is elsewhere, with the same digest.
+func (r *Registry) putIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
+	host, repository, tag, err := split(reference)
+	if err != nil {
+		return err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	for _, m := range manifest.Manifests {
+		if !m.MediaType.IsImage() || m.Platform != nil && !m.Platform.Satisfies(platform) {
+			continue
+		}
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			return err
+		}
+		if err := r.put(ctx, join(host, repository, m.Digest.String()), image); err != nil {
+			return err
+		}
+	}
+	ref, err := r.insideReference(host, repository, tag)
+	if err != nil {
+		return err
+	}
+	return remote.Put(ref, index, r.direct(ctx)...)
+}
+
+// get finds an image in the storage.
+func (r *Registry) get(ctx context.Context, reference string) (v1.Image, error) {
+	host, repository, tag, err := split(reference)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := r.insideReference(host, repository, tag)
+	if err != nil {
+		return nil, err
+	}
+	return remote.Image(ref, append(r.direct(ctx), remote.WithPlatform(platform))...)
+}
