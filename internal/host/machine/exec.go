@@ -55,7 +55,8 @@ func (e *NotRunningError) Error() string {
 
 // Exec runs a command in the machine of an instance, beside its init and with its limits, in the environment of a login shell of root, and
 // returns its exit status (128 and the signal's number when one ended it). It needs to be root, and no daemon: machines are
-// found in the kernel's process table.
+// found in the kernel's process table. It is for programs that end soon after: a thread that was in a machine cannot come back, and the first one
+// of a program does not end before it.
 func Exec(ctx context.Context, owner, instanceID string, c Command) (exit int, err error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("only root can enter a machine: run this command as root, as the daemon does")
@@ -193,8 +194,12 @@ func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, 
 		}
 		defer dir.Close()
 		attributes.UseCgroupFD, attributes.CgroupFD = true, int(dir.Fd())
-	} else if err := group.EnterThread(); err != nil {
-		return 0, err
+	} else {
+		leave, err := group.EnterThread()
+		if err != nil {
+			return 0, err
+		}
+		defer leave()
 	}
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, err

@@ -1,15 +1,58 @@
-// Package machine makes EC2 instances of Linux namespaces.
+// Package machine makes EC2 instances of Linux namespaces: it stands in for the hosts of EC2.
+//
+// A machine is one process that the daemon supervises and that outlives it, "coracle-node launch" (package launch): it makes the
+// machine's namespaces, control group and root file system, and is its power switches. Everything else of the machine is inside. The
+// [Controller] prepares what launch needs, and writes down what it sees.
+//
+// It reads Instances (what is wanted), the VPCs and DHCPOptions of their networks, and writes Machines and MachineConsoles. A machine's life:
+// pending while its network is plugged and its disk made, running once launch has started its init; a reboot, or a start after a stop, is
+// another Boot of the instance and thereby another revision of the process. A machine that is shut down from inside stays off
+// (PoweredOff) until the instance wants another boot. One that dies is started again on the same disk, as EC2 recovers an instance. One that
+// cannot be launched in the first place is terminated with the reason.
+//
+// Of what machines are made is found on disk, below Options.Dir:
+//
+//	ami/<name>/       skeletons of root file systems, one for each image
+//	i-…/spec.json     what launch is to make, written before each boot
+//	i-…/status.json   how launch says it is
+//	i-…/console.log   what init has to say
+//	i-…/root, usr     what the machine has written over the skeleton and the host's /usr
+//	i-…/containerd, kubelet, log   its /var/lib/containerd, /var/lib/kubelet, /var/log
+//	i-…/run           its /run/coracle: where init and the controller tell each other things (package boot)
+//
+// Nothing of it is needed to remove a machine; see [Remove].
 package machine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+)
+
+var (
+	crashPrepared   = crash.At("machine/prepared")
+	crashLaunched   = crash.At("machine/launched")
+	crashStopped    = crash.At("machine/stopped")
+	crashDiscarding = crash.At("machine/discarding")
 )
 
 // Options are what a Controller needs.
@@ -21,9 +64,9 @@ type Options struct {
 	Processes Processes
 	Subscribe func(func(process.Event)) (cancel func())
 	Network   Network
-	// Images is what machines of an AMI are made of. Its errors are the user's: they become the instance's state reason.
-	Images func(ctx context.Context, instance record.Instance) (Image, error)
-	Log    *slog.Logger // slog.Default() when nil
+	// Image is what the machine of an instance is made of. Its errors are the user's: they become the instance's state reason.
+	Image func(ctx context.Context, instance record.Instance) (Image, error)
+	Log   *slog.Logger // slog.Default() when nil
 }
 
 // Processes is process.Supervisor, as far as machines need it.
@@ -47,33 +90,322 @@ type Network interface {
 type Image struct {
 	// Name names a version of the skeleton: what has the same name has the same content.
 	Name string
-	// Write makes dir the skeleton: the lower layer of root file systems (rootfs.Write).
+	// Write makes dir the skeleton: the lower layer of root file systems (rootfs.Write). dir is complete when it is there.
 	Write func(dir string) error
 	// Mounts are the programs and directories that are bind-mounted over a skeleton in dir (rootfs.Mounts).
 	Mounts func(dir string) ([]rootfs.Mount, error)
-	// Containerd is a directory whose files each machine has hard-linked as its /var/lib/containerd when it is new; nil: it begins empty.
+	// Containerd is a directory whose files each new machine has as its /var/lib/containerd; nil: it begins empty.
 	Containerd func(ctx context.Context) (dir string, err error)
 	// Node is coracle-node on the host.
 	Node string
 }
 
 // Controller keeps machines as their instances want them.
+type Controller struct {
+	o         Options
+	log       *slog.Logger
+	instances store.Table[record.Instance]
+	machines  store.Table[record.Machine]
+	consoles  store.Table[record.MachineConsole]
+	files     *watcher
+
+	keys     sync.Map // EC2Key by instance ID, of the instances seen so far
+	consoled sync.Map // size of the console that was written last, by instance ID
+	skeleton sync.Mutex
+}
+
 // namePrefix is that of the processes that stand for machines; the instance ID follows.
 const namePrefix = "machine/"
 
-type Controller struct{ o Options }
+// grace is how long a machine may take to shut down before its power is cut.
+const grace = 20 * time.Second
 
 // New makes a controller; nothing happens before it is run.
 func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Controller{o: o}
+	return &Controller{
+		o: o, log: o.Log, files: newWatcher(o.Log),
+		instances: record.Instances(o.Store), machines: record.Machines(o.Store), consoles: record.MachineConsoles(o.Store),
+	}
 }
 
 // Controllers is what reconcile.Run runs.
-func (c *Controller) Controllers() []reconcile.Controller { return nil }
+func (c *Controller) Controllers() []reconcile.Controller {
+	return []reconcile.Controller{{
+		Name:      "machine",
+		Reconcile: c.reconcile,
+		Sources: []reconcile.Source{
+			reconcile.Table(c.instances, ""), c.o.Network.Source(), c.leftovers, c.events, c.files.run,
+			reconcile.Mapped(record.DHCPOptionsTable(c.o.Store), "", c.ofRegion), reconcile.Mapped(record.VPCs(c.o.Store), "", c.ofRegion),
+		},
+		Workers: 4,
+		Resync:  30 * time.Second,
+	}}
+}
 
-// Remove removes the cgroups, mounts and run directory of an owner's machines, whose processes have ended (process.Kill), for
-// "coracle reset"; it needs neither a daemon nor a store. It returns what was removed.
-func Remove(owner string) (removed []string, err error) { return nil, nil }
+// events tells the machines whose process started or died.
+func (c *Controller) events(ctx context.Context, changed func(string)) {
+	defer c.o.Subscribe(func(e process.Event) {
+		if id, ok := strings.CutPrefix(e.Name, namePrefix); ok {
+			if key, ok := c.keys.Load(id); ok {
+				changed(key.(string))
+			}
+		}
+	})()
+	<-ctx.Done()
+}
+
+// ofRegion are the instances of the account and region of an EC2 resource whose key is given.
+func (c *Controller) ofRegion(key string) (keys []string) {
+	at := strings.LastIndexByte(key, '/')
+	rows, err := c.instances.List(context.Background(), key[:at+1])
+	if err != nil {
+		return nil
+	}
+	for _, r := range rows {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
+// leftovers tells what an earlier daemon left whose instance is gone: rows, directories and processes.
+func (c *Controller) leftovers(ctx context.Context, changed func(string)) {
+	if rows, err := c.machines.List(ctx, ""); err == nil {
+		for _, r := range rows {
+			c.keys.Store(r.Value.InstanceID, r.Key)
+			changed(r.Key)
+		}
+	}
+	if rows, err := c.instances.List(ctx, ""); err == nil {
+		for _, r := range rows {
+			c.keys.Store(r.Value.ID, r.Key)
+		}
+	}
+	orphan := func(id string) {
+		if _, known := c.keys.Load(id); !known && strings.HasPrefix(id, "i-") {
+			changed(record.EC2Key("", "", id))
+		}
+	}
+	entries, _ := os.ReadDir(c.o.Dir)
+	for _, e := range entries {
+		orphan(e.Name())
+	}
+	for _, s := range c.o.Processes.List(namePrefix) {
+		orphan(strings.TrimPrefix(s.Name, namePrefix))
+	}
+	<-ctx.Done()
+}
+
+func (c *Controller) dir(id string) string { return filepath.Join(c.o.Dir, id) }
+
+func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := c.instances.Get(ctx, key)
+	id := key[strings.LastIndexByte(key, '/')+1:]
+	if errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{Gone: true}, c.forget(ctx, key, id)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c.keys.Store(id, key)
+	i := row.Value
+	before, err := c.machines.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{}, err
+	}
+	m := before.Value
+	m.InstanceID = id
+	switch {
+	case m.State == ec2types.InstanceStateNameTerminated:
+		return reconcile.Result{}, c.discard(ctx, id)
+	case i.Wanted == ec2types.InstanceStateNameTerminated:
+		return reconcile.Result{}, c.terminate(ctx, key, m)
+	case i.Wanted == ec2types.InstanceStateNameStopped, m.PoweredOff && m.Boot == i.Boot:
+		return reconcile.Result{}, c.stop(ctx, key, m)
+	}
+	return c.run(ctx, key, i, m)
+}
+
+// write records an observation, when there is something new in it.
+func (c *Controller) write(ctx context.Context, key string, m record.Machine) error {
+	if now, err := c.machines.Get(ctx, key); err == nil && now.Value == m {
+		return nil
+	}
+	_, err := c.machines.Put(ctx, key, m)
+	return err
+}
+
+// run makes the machine run the boot that is wanted, and observes it.
+func (c *Controller) run(ctx context.Context, key string, i record.Instance, m record.Machine) (reconcile.Result, error) {
+	dir := c.dir(i.ID)
+	alive := c.alive(i.ID)
+	if prepared, err := launch.Read(filepath.Join(dir, launch.SpecFile)); alive && err == nil && prepared.Boot == i.Boot {
+		// Keep it, whatever became of the programs that it was started from.
+		if err := c.lease(ctx, i); err != nil {
+			return reconcile.Result{}, err
+		}
+	} else {
+		if m.Boot != i.Boot || m.State == "" {
+			m = record.Machine{
+				InstanceID: i.ID, State: ec2types.InstanceStateNamePending, Boot: i.Boot,
+				SystemStatus: ec2types.SummaryStatusInitializing, InstanceStatus: ec2types.SummaryStatusInitializing,
+			}
+			if err := c.write(ctx, key, m); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
+		ready, err := c.prepare(ctx, i)
+		if err != nil {
+			return c.failed(ctx, key, i, m, err)
+		}
+		if !ready {
+			return reconcile.Result{After: time.Second}, nil // the network tells, too
+		}
+		crashPrepared.Here()
+	}
+	if err := c.files.add(dir, key); err != nil {
+		return reconcile.Result{}, err
+	}
+	status, err := c.o.Processes.Ensure(ctx, c.spec(i))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	crashLaunched.Here()
+	return c.observe(ctx, key, i, m, status)
+}
+
+// spec is the process of a machine. Only another boot makes it another: a new version of coracle must not restart machines.
+func (c *Controller) spec(i record.Instance) process.Spec {
+	dir := c.dir(i.ID)
+	return process.Spec{
+		Name:     namePrefix + i.ID,
+		Path:     filepath.Join(dir, launcher),
+		Args:     []string{"launch", "--spec", filepath.Join(dir, launch.SpecFile)},
+		Env:      []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+		Revision: strconv.Itoa(i.Boot),
+		Log:      filepath.Join(dir, consoleFile),
+		LogLimit: 4 << 20,
+		Grace:    grace,
+	}
+}
+
+func (c *Controller) alive(id string) bool {
+	for _, s := range c.o.Processes.List(namePrefix + id) {
+		if s.Name == namePrefix+id {
+			return s.Running
+		}
+	}
+	return false
+}
+
+// failed records why a boot could not be prepared. A new instance is terminated, as on EC2; one that has run before is tried again.
+func (c *Controller) failed(ctx context.Context, key string, i record.Instance, m record.Machine, err error) (reconcile.Result, error) {
+	if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
+		return reconcile.Result{}, err
+	}
+	code := internalError
+	var known *Failure
+	if errors.As(err, &known) {
+		code = known.Code
+	}
+	c.log.Error("could not launch a machine", "instance", i.ID, "error", err)
+	m.FailureCode, m.Failure = code, fmt.Sprintf("%s: %v", code, err)
+	if m.Boot > 1 || !m.LaunchedAt.IsZero() {
+		m.SystemStatus = ec2types.SummaryStatusImpaired
+		if m.ImpairedSince.IsZero() {
+			m.ImpairedSince = time.Now().UTC()
+		}
+		return reconcile.Result{After: 10 * time.Second}, c.write(ctx, key, m)
+	}
+	return reconcile.Result{}, c.terminate(ctx, key, m)
+}
+
+// stop shuts a machine down, by its power button at first.
+func (c *Controller) stop(ctx context.Context, key string, m record.Machine) error {
+	if m.State == ec2types.InstanceStateNameStopped && !c.alive(m.InstanceID) {
+		return nil
+	}
+	m.State = ec2types.InstanceStateNameStopping
+	if err := c.write(ctx, key, m); err != nil {
+		return err
+	}
+	if err := c.off(ctx, m.InstanceID); err != nil {
+		return err
+	}
+	crashStopped.Here()
+	if err := c.console(ctx, key, m.InstanceID); err != nil {
+		return err
+	}
+	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameStopped, "", "", time.Time{}
+	m.FailureCode, m.Failure = "", ""
+	return c.write(ctx, key, m)
+}
+
+// terminate shuts a machine down and removes its disk.
+func (c *Controller) terminate(ctx context.Context, key string, m record.Machine) error {
+	m.State = ec2types.InstanceStateNameShuttingDown
+	if err := c.write(ctx, key, m); err != nil {
+		return err
+	}
+	if err := c.off(ctx, m.InstanceID); err != nil {
+		return err
+	}
+	crashStopped.Here()
+	if err := c.console(ctx, key, m.InstanceID); err != nil {
+		return err
+	}
+	if err := c.discard(ctx, m.InstanceID); err != nil {
+		return err
+	}
+	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameTerminated, "", "", time.Time{}
+	return c.write(ctx, key, m)
+}
+
+// forget removes what is left of an instance that is no more.
+func (c *Controller) forget(ctx context.Context, key, id string) error {
+	if err := c.discard(ctx, id); err != nil {
+		return err
+	}
+	c.keys.Delete(id)
+	c.consoled.Delete(id)
+	return c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
+}
+
+// off ends the process of a machine and removes its control group.
+func (c *Controller) off(ctx context.Context, id string) error {
+	if err := c.o.Processes.Stop(ctx, namePrefix+id); err != nil {
+		return err
+	}
+	host, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	return host.Group(c.o.Owner, id).Remove()
+}
+
+// discard removes everything of a machine.
+func (c *Controller) discard(ctx context.Context, id string) error {
+	dir := c.dir(id)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(c.o.Processes.List(namePrefix+id)) == 0 {
+		return nil
+	}
+	if err := c.off(ctx, id); err != nil {
+		return err
+	}
+	c.files.remove(dir)
+	crashDiscarding.Here()
+	return os.RemoveAll(dir)
+}
+
+// Remove removes the control groups of an owner's machines, and kills what runs in them, for "coracle reset": the processes that stand for
+// machines are found by their marks (process.Kill) and take their namespaces and mounts with them. It needs neither a daemon nor a
+// store, and returns the directories that it removed.
+func Remove(owner string) (removed []string, err error) {
+	host, err := cgroup.Open()
+	if err != nil {
+		return nil, nil // without control groups there are no machines
+	}
+	return host.RemoveAll(owner)
+}

@@ -41,7 +41,7 @@ type Host []Hierarchy
 
 // Open finds the hierarchies of this host.
 func Open() (Host, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := os.Open("/proc/thread-self/mountinfo") // the first thread may be in a machine, see machine.Exec
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,14 @@ func (g Group) Create(l Limits) error {
 		return err
 	}
 	for _, h := range g.Host {
-		if err := g.create(h); err != nil {
+		err := g.create(h)
+		for range 10 {
+			if !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			err = g.create(h) // another daemon has just removed what both have in common
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -305,13 +312,40 @@ func formatCPUs(cpus []int) string {
 // Enter puts the calling process into the group.
 func (g Group) Enter() error { return g.enter("cgroup.procs", "0") }
 
-// EnterThread puts the calling thread alone into the group where that can be (version 1); what it forks is in the group. For version 2 see
-// [Group.Leaf].
-func (g Group) EnterThread() error {
+// EnterThread puts the calling thread alone into the group where that can be (version 1), so that what it forks is in the group, until
+// leave puts it back. For version 2 see [Group.Leaf].
+func (g Group) EnterThread() (leave func(), err error) {
 	if g.Host.V2() {
-		return nil
+		return func() {}, nil
 	}
-	return g.enter("tasks", strconv.Itoa(syscall.Gettid()))
+	id := strconv.Itoa(syscall.Gettid())
+	mine, err := os.ReadFile("/proc/thread-self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	// They are opened before the thread enters other namespaces.
+	var before []*os.File
+	leave = func() {
+		for _, f := range before {
+			_, _ = f.WriteString(id) // it was there, so it may be there
+			f.Close()
+		}
+	}
+	for _, h := range g.Host {
+		for line := range strings.Lines(string(mine)) {
+			fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+			if len(fields) == 3 && !h.V2 && h.has(strings.Split(fields[1], ",")[0]) {
+				if f, err := os.OpenFile(filepath.Join(h.Mount, fields[2], "tasks"), os.O_WRONLY, 0); err == nil {
+					before = append(before, f)
+				}
+			}
+		}
+	}
+	if err := g.enter("tasks", id); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 func (g Group) enter(file, what string) error {

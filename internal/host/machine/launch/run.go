@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 )
 
@@ -93,7 +97,7 @@ func (m *machine) boot() (again bool, err error) {
 		select {
 		case <-m.buttons:
 			off = true
-			_ = init.Signal(syscall.SIGTERM) // it may have ended
+			go press(init)
 			continue
 		case status := <-ended:
 			switch {
@@ -110,6 +114,28 @@ func (m *machine) boot() (again bool, err error) {
 			return false, errors.Join(err, m.tell(Crashed, err))
 		}
 	}
+}
+
+// press presses the power button. Process 1 does not get signals that it has no handler for, and a new one has none yet.
+func press(init *os.Process) {
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", init.Pid))
+		if err != nil || catches(string(status), syscall.SIGTERM) {
+			_ = init.Signal(syscall.SIGTERM) // it may have ended
+			return
+		}
+		<-poll.C
+	}
+}
+
+// catches reports whether a process with the given proc_pid_status(5) has a handler for a signal.
+func catches(status string, sig syscall.Signal) bool {
+	_, rest, _ := strings.Cut(status, "\nSigCgt:")
+	line, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	return err == nil && mask&(1<<(sig-1)) != 0
 }
 
 func describe(s syscall.WaitStatus) string {
@@ -136,6 +162,10 @@ func (m *machine) start() (*os.Process, error) {
 		if err := os.MkdirAll(filepath.Join(m.spec.Dir, d), 0o755); err != nil {
 			return nil, err
 		}
+	}
+	// What an earlier boot has reported is not about this one.
+	if err := os.Remove(filepath.Join(m.spec.Dir, RunDir, boot.File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	if err := enterNetwork(m.spec.Network); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ const Init = "/usr/lib/coracle/coracle-node"
 
 // Main makes the program the init of a machine when it is called as that; otherwise it returns.
 //
-// The init writes "up" to its console, runs /etc/rc if there is such a file, and then waits: SIGTERM is the power button, SIGUSR1 a
+// The init runs /etc/rc if there is such a file, writes "up" to its console and makes /run/up, and then waits: SIGTERM is the power button, SIGUSR1 a
 // reboot from inside, SIGUSR2 a shutdown from inside. With the file /etc/stubborn it ignores the power button.
 func Main() {
 	if len(os.Args) < 2 || os.Args[1] != "init" {
@@ -36,6 +36,9 @@ func Main() {
 	if _, err := os.Stat("/etc/rc"); err == nil {
 		out, err := exec.Command("/bin/sh", "/etc/rc").CombinedOutput()
 		fmt.Printf("rc: %s (%v)\n", out, err)
+	}
+	if err := os.WriteFile("/run/up", nil, 0o644); err != nil {
+		fmt.Println(err)
 	}
 	fmt.Println("up")
 	for s := range signals {

@@ -1,0 +1,67 @@
+package machine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/version"
+)
+
+// Sources are where the parts of machines come from.
+type Sources struct {
+	// Program finds a program of machines on the host (program.Programs.Path), Kubernetes the programs of a minor version (bundle.Bundles.Find).
+	Program    func(name string) (string, error)
+	Kubernetes func(minor string) (string, error)
+	// Sandbox is the pause image of a version in a region, and Golden a directory of containerd in which the images that nodes of a
+	// version need are unpacked. Golden may be nil.
+	Sandbox func(region, minor string) string
+	Golden  func(ctx context.Context, region, minor string) (dir string, err error)
+	// CABundle is PEM that machines trust; RegistryMirror is the base URL of the daemon's registry as machines reach it, if not by EKS's names.
+	CABundle       []byte
+	RegistryMirror string
+}
+
+// Image is what the machine of an instance is made of, as Options want it.
+func (s Sources) Image(_ context.Context, i record.Instance) (Image, error) {
+	image, ok := ami.Get(i.Region, i.ImageID)
+	if !ok {
+		return Image{}, fmt.Errorf("there is no image %s in %s", i.ImageID, i.Region)
+	}
+	node, err := s.Program("coracle-node")
+	if err != nil {
+		return Image{}, err
+	}
+	o := rootfs.Options{
+		Family: string(image.Family), KubernetesVersion: image.KubernetesVersion, Release: image.Release, Architecture: image.Architecture, Region: i.Region,
+		CABundle: s.CABundle, RegistryMirror: s.RegistryMirror, Program: s.Program,
+	}
+	made := Image{
+		Node:   node,
+		Write:  func(dir string) error { return rootfs.Write(dir, o) },
+		Mounts: func(dir string) ([]rootfs.Mount, error) { return rootfs.Mounts(dir, o) },
+	}
+	if image.KubernetesVersion != "" {
+		o.SandboxImage = s.Sandbox(i.Region, image.KubernetesVersion)
+		if o.Kubernetes, err = s.Kubernetes(image.KubernetesVersion); err != nil {
+			return Image{}, fmt.Errorf("the kubelet of Kubernetes %s: %w", image.KubernetesVersion, err)
+		}
+		if s.Golden != nil {
+			made.Containerd = func(ctx context.Context) (string, error) { return s.Golden(ctx, i.Region, image.KubernetesVersion) }
+		}
+	}
+	// What a skeleton is made of names it.
+	sum := sha256.New()
+	fmt.Fprintln(sum, version.String(), image.ID, o.SandboxImage, o.RegistryMirror)
+	sum.Write(s.CABundle)
+	made.Name = image.Name + "." + hex.EncodeToString(sum.Sum(nil)[:6])
+	if i.Region == "" {
+		return Image{}, errors.New("an instance has no region")
+	}
+	return made, nil
+}

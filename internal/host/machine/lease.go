@@ -1,0 +1,57 @@
+package machine
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+type storeRow = store.Row[record.NetworkInterface]
+
+// leaseOf is what EC2's DHCP server tells of a set of options.
+// https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
+func leaseOf(vpc record.VPC, options map[string][]string) boot.Lease {
+	var l boot.Lease
+	for _, server := range options["domain-name-servers"] {
+		if server == "AmazonProvidedDNS" {
+			if len(vpc.CIDRs) == 0 {
+				continue
+			}
+			prefix, err := netip.ParsePrefix(vpc.CIDRs[0].CIDR)
+			if err != nil {
+				continue
+			}
+			server = prefix.Masked().Addr().Next().Next().String()
+		}
+		l.Nameservers = append(l.Nameservers, server)
+	}
+	l.DomainName = strings.Join(options["domain-name"], " ")
+	l.NTPServers = options["ntp-servers"]
+	return l
+}
+
+// writeLease replaces the file when it changes.
+func writeLease(name string, l boot.Lease) error {
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if now, err := os.ReadFile(name); err == nil && bytes.Equal(now, data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
+	if err := os.WriteFile(next, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, name)
+}

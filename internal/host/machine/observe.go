@@ -1,0 +1,155 @@
+package machine
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// consoleLimit is how much of a console EC2 keeps, in bytes.
+const consoleLimit = 64 << 10
+
+// impairedAfter is how many deaths in a row make a machine one that cannot run.
+const impairedAfter = 3
+
+// observe writes down how a machine is whose process was ensured.
+func (c *Controller) observe(ctx context.Context, key string, i record.Instance, m record.Machine, p process.Status) (reconcile.Result, error) {
+	dir := c.dir(i.ID)
+	s, err := launch.ReadStatus(dir)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if s.Boot != i.Boot {
+		return reconcile.Result{After: time.Second}, nil // launch has not read its spec yet
+	}
+	switch s.State {
+	case launch.PoweredOff:
+		m.PoweredOff = true
+		return reconcile.Result{}, c.stop(ctx, key, m)
+	case launch.Failed:
+		if m.LaunchedAt.IsZero() && i.Boot == 1 {
+			return c.failed(ctx, key, i, m, &Failure{internalError, errText(s.Error)})
+		}
+		m.FailureCode, m.Failure = internalError, internalError+": "+s.Error
+	case launch.Running:
+		if m.State != ec2types.InstanceStateNameRunning {
+			m.State, m.LaunchedAt = ec2types.InstanceStateNameRunning, s.Since
+		}
+	}
+	report, err := boot.Read(filepath.Join(dir, launch.RunDir))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	m = judge(m, s, p, report)
+	changed := c.write(ctx, key, m)
+	after, err := c.consoleSoon(ctx, key, i.ID, settled(m))
+	if changed != nil {
+		return reconcile.Result{}, changed
+	}
+	if !settled(m) {
+		after = time.Second // whatever becomes of the notices of files
+	}
+	return reconcile.Result{After: after}, err
+}
+
+type errText string
+
+func (e errText) Error() string { return string(e) }
+
+// settled reports whether nothing is expected to change soon.
+func settled(m record.Machine) bool {
+	return m.State == ec2types.InstanceStateNameRunning && m.InstanceStatus == ec2types.SummaryStatusOk && m.UserData != boot.Running
+}
+
+// judge makes the two status checks, and what became of the user data. A machine whose user data failed is in good health, as on EC2.
+func judge(m record.Machine, s launch.Status, p process.Status, report boot.Report) record.Machine {
+	m.SystemStatus, m.InstanceStatus = ec2types.SummaryStatusInitializing, ec2types.SummaryStatusInitializing
+	broken := s.State == launch.Failed && m.Failure != "" || p.Deaths >= impairedAfter
+	switch {
+	case broken:
+		m.InstanceStatus = ec2types.SummaryStatusImpaired
+		if s.State == launch.Failed {
+			m.SystemStatus = ec2types.SummaryStatusImpaired
+		} else {
+			m.SystemStatus = ec2types.SummaryStatusOk
+		}
+	case s.State == launch.Running:
+		m.SystemStatus = ec2types.SummaryStatusOk
+		m.FailureCode, m.Failure = "", ""
+		if report.Network {
+			m.InstanceStatus = ec2types.SummaryStatusOk
+		}
+	}
+	if !broken {
+		m.ImpairedSince = time.Time{}
+	} else if m.ImpairedSince.IsZero() {
+		m.ImpairedSince = time.Now().UTC()
+	}
+	m.UserData = report.UserData
+	if report.UserData == boot.Failed && report.Failure != "" {
+		m.UserData = report.UserData + ": " + report.Failure
+	}
+	if len(report.FailedUnits) > 0 {
+		m.UserData = strings.TrimPrefix(m.UserData+"; units that did not start: "+strings.Join(report.FailedUnits, ", "), "; ")
+	}
+	return m
+}
+
+// consoleEvery bounds how often a console that goes on is written.
+const consoleEvery = 10 * time.Second
+
+type consoleMark struct {
+	size int64
+	at   time.Time
+}
+
+// consoleSoon writes the console if it has grown, at once when a boot has settled, otherwise not too often; after is when to look again.
+func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool) (after time.Duration, err error) {
+	info, err := os.Stat(filepath.Join(c.dir(id), consoleFile))
+	if err != nil {
+		return 0, nil // nothing was written yet
+	}
+	last, _ := c.consoled.Load(id)
+	mark, _ := last.(consoleMark)
+	if mark.size == info.Size() {
+		return 0, nil
+	}
+	if wait := consoleEvery - time.Since(mark.at); wait > 0 && !done {
+		return wait, nil
+	}
+	return 0, c.console(ctx, key, id)
+}
+
+// console writes the end of a machine's console down.
+func (c *Controller) console(ctx context.Context, key, id string) error {
+	f, err := os.Open(filepath.Join(c.dir(id), consoleFile))
+	if err != nil {
+		return nil // it never ran
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	output, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-consoleLimit), consoleLimit))
+	if err != nil {
+		return err
+	}
+	c.consoled.Store(id, consoleMark{info.Size(), time.Now()})
+	if len(output) == 0 {
+		return nil
+	}
+	_, err = c.consoles.Put(ctx, key, record.MachineConsole{Output: output, UpdatedAt: time.Now().UTC()})
+	return err
+}

@@ -1,0 +1,301 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+	"github.com/coracle-eks/coracle/internal/instancetype"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Failure is why a machine cannot be launched, with EC2's code for the state reason.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+type Failure struct {
+	Code string
+	Err  error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+const (
+	internalError    = "Server.InternalError"
+	noCapacity       = "Server.InsufficientInstanceCapacity"
+	launcher         = "coracle-node" // in a machine's directory: a link to the program that it was launched with
+	consoleFile      = "console.log"
+	containerdDir    = "containerd"
+	skeletonLink     = "ami" // to the skeleton that the machine's disk lies over
+	leastMemory      = 256 << 20
+	leastDisk        = 512 << 20
+	skeletonsDirName = "ami"
+)
+
+// prepare makes everything ready for launch. It reports false while the network is not.
+func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool, err error) {
+	kind, ok := instancetype.Get(string(i.InstanceType))
+	if !ok {
+		return false, fmt.Errorf("there is no instance type %s", i.InstanceType)
+	}
+	if own := architecture(); kind.Architecture != own {
+		return false, fmt.Errorf("%s is a type of %s machines, and this host has %s processors: choose another type, or simulate machines (--machines simulated)", i.InstanceType, kind.Architecture, own)
+	}
+	if plugged, err := c.o.Network.Plugged(i.ID); err != nil || !plugged {
+		return false, err
+	}
+	if err := c.capacity(kind); err != nil {
+		return false, &Failure{noCapacity, err}
+	}
+	image, err := c.o.Image(ctx, i)
+	if err != nil {
+		return false, err
+	}
+	skeleton, err := c.disk(ctx, i.ID, image)
+	if err != nil {
+		return false, c.explain(err)
+	}
+	mounts, err := image.Mounts(skeleton)
+	if err != nil {
+		return false, err
+	}
+	if err := c.lease(ctx, i); err != nil {
+		return false, err
+	}
+	spec, err := c.launchSpec(ctx, i, kind, skeleton, mounts)
+	if err != nil {
+		return false, err
+	}
+	dir := c.dir(i.ID)
+	if err := spec.Write(filepath.Join(dir, launch.SpecFile)); err != nil {
+		return false, c.explain(err)
+	}
+	return true, link(image.Node, filepath.Join(dir, launcher))
+}
+
+// architecture is that of this host, as EC2 calls it.
+func architecture() string {
+	if runtime.GOARCH == "arm64" {
+		return instancetype.ARM64
+	}
+	return instancetype.X86_64
+}
+
+// capacity refuses machines when the host itself would suffer. How much machines could use does not count: they may be overcommitted.
+func (c *Controller) capacity(kind instancetype.Type) error {
+	free, err := availableMemory()
+	if err != nil {
+		return err
+	}
+	if free < leastMemory {
+		return fmt.Errorf("there is no capacity for %s: the host has %s of memory left, and a machine needs %s; end other machines, or use a larger host", kind.Name, humanize.IBytes(uint64(free)), humanize.IBytes(leastMemory))
+	}
+	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(c.o.Dir, &st); err != nil {
+		return err
+	}
+	if left := int64(st.Bavail) * st.Bsize; left < leastDisk {
+		return fmt.Errorf("there is no capacity for %s: %s has %s of disk left, and a machine needs %s: free some space", kind.Name, c.o.Dir, humanize.IBytes(uint64(left)), humanize.IBytes(leastDisk))
+	}
+	return nil
+}
+
+func availableMemory() (int64, error) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
+			return kib << 10, nil
+		}
+	}
+	return 0, errors.New("/proc/meminfo does not say what is available")
+}
+
+// explain adds what to do.
+func (c *Controller) explain(err error) error {
+	if errors.Is(err, unix.ENOSPC) {
+		return &Failure{noCapacity, fmt.Errorf("%w: free some space in %s", err, c.o.Dir)}
+	}
+	return err
+}
+
+// disk makes what a new machine starts with, and returns the skeleton that its disk lies over. That stays the same as long as the
+// machine lives, since what was written over one layer cannot lie over another.
+func (c *Controller) disk(ctx context.Context, id string, image Image) (skeleton string, err error) {
+	dir := c.dir(id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	skeleton, err = os.Readlink(filepath.Join(dir, skeletonLink))
+	if _, missing := os.Stat(skeleton); err != nil || missing != nil {
+		if skeleton, err = c.writeSkeleton(image); err != nil {
+			return "", err
+		}
+		if err := link(skeleton, filepath.Join(dir, skeletonLink)); err != nil {
+			return "", err
+		}
+	}
+	for _, d := range []string{"kubelet", launch.RunDir} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return "", err
+		}
+	}
+	for _, d := range []struct {
+		name string
+		from func() (string, error)
+	}{
+		{containerdDir, func() (string, error) {
+			if image.Containerd == nil {
+				return "", nil
+			}
+			return image.Containerd(ctx)
+		}},
+		{"log", func() (string, error) { return filepath.Join(skeleton, "var/log"), nil }},
+	} {
+		to := filepath.Join(dir, d.name)
+		if _, err := os.Stat(to); err == nil {
+			continue
+		}
+		from, err := d.from()
+		if err != nil {
+			return "", err
+		}
+		if err := copyTree(from, to); err != nil {
+			return "", fmt.Errorf("make the disk of %s: %w", id, err)
+		}
+	}
+	return skeleton, nil
+}
+
+// writeSkeleton makes the skeleton of an image, once.
+func (c *Controller) writeSkeleton(image Image) (string, error) {
+	c.skeleton.Lock()
+	defer c.skeleton.Unlock()
+	dir := filepath.Join(c.o.Dir, skeletonsDirName, image.Name)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return "", err
+	}
+	if err := image.Write(dir); err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// link makes name a symbolic link to target, at once.
+func link(target, name string) error {
+	if now, err := os.Readlink(name); err == nil && now == target {
+		return nil
+	}
+	next := name + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(target, next); err != nil {
+		return err
+	}
+	return os.Rename(next, name)
+}
+
+// launchSpec is what launch is to make.
+func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, skeleton string, programs []rootfs.Mount) (launch.Spec, error) {
+	dir := c.dir(i.ID)
+	hostname, err := c.hostname(ctx, i)
+	if err != nil {
+		return launch.Spec{}, err
+	}
+	mounts := []launch.Mount{
+		{Source: filepath.Join(dir, containerdDir), Target: "/var/lib/containerd"},
+		{Source: filepath.Join(dir, "kubelet"), Target: "/var/lib/kubelet"},
+		{Source: filepath.Join(dir, "log"), Target: "/var/log"},
+	}
+	for _, m := range programs {
+		mounts = append(mounts, launch.Mount{Source: m.Source, Target: m.Target, ReadOnly: true})
+	}
+	memory := launch.MemTotal(kind.MemoryMiB)
+	return launch.Spec{
+		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, Skeleton: skeleton, Mounts: mounts,
+		Network: c.o.Network.Namespace(i.ID), Hostname: hostname,
+		Size: cgroup.Limits{CPUs: kind.VCPU, MemoryBytes: memory << 10},
+		Hardware: launch.Hardware{
+			InstanceID: i.ID, InstanceType: kind.Name, CPUs: kind.VCPU, ThreadsPerCore: kind.ThreadsPerCore, ClockMHz: kind.ClockGHz * 1000,
+			MemoryKiB: memory, MachineID: launch.MachineID(i.ID),
+		},
+		Init: []string{rootfs.Init, "init"},
+	}, nil
+}
+
+// hostname is the instance's private DNS name: "ip-10-0-0-4.eu-west-1.compute.internal", or after its ID.
+func (c *Controller) hostname(ctx context.Context, i record.Instance) (string, error) {
+	eni, err := c.primary(ctx, i)
+	if err != nil {
+		return "", err
+	}
+	return PrivateDNSName(i, eni.PrivateIPs[0]), nil
+}
+
+// PrivateDNSName is the private DNS name of an instance, given its primary address.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-naming.html
+func PrivateDNSName(i record.Instance, address string) string {
+	domain := i.Region + ".compute.internal"
+	if i.Region == "us-east-1" {
+		domain = "ec2.internal"
+	}
+	if i.HostnameType == "resource-name" {
+		return i.ID + "." + domain
+	}
+	return "ip-" + strings.ReplaceAll(address, ".", "-") + "." + domain
+}
+
+// primary is the network interface that is an instance's eth0.
+func (c *Controller) primary(ctx context.Context, i record.Instance) (record.NetworkInterface, error) {
+	all, err := record.NetworkInterfaces(c.o.Store).List(ctx, record.EC2Key(i.Account, i.Region, ""))
+	if err != nil {
+		return record.NetworkInterface{}, err
+	}
+	at := slices.IndexFunc(all, func(r storeRow) bool {
+		a := r.Value.Attachment
+		return a != nil && a.InstanceID == i.ID && a.DeviceIndex == 0 && a.NetworkCardIndex == 0 && len(r.Value.PrivateIPs) > 0
+	})
+	if at < 0 {
+		return record.NetworkInterface{}, fmt.Errorf("instance %s has no primary network interface", i.ID)
+	}
+	return all[at].Value, nil
+}
+
+// lease writes what the VPC's DHCP server would tell the machine.
+func (c *Controller) lease(ctx context.Context, i record.Instance) error {
+	vpc, err := record.VPCs(c.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region, i.VPCID))
+	if err != nil {
+		return fmt.Errorf("the VPC of %s: %w", i.ID, err)
+	}
+	var options map[string][]string
+	if id := vpc.Value.DHCPOptionsID; id != "" && id != "default" {
+		row, err := record.DHCPOptionsTable(c.o.Store).Get(ctx, record.EC2Key(i.Account, i.Region, id))
+		if err != nil {
+			return fmt.Errorf("the DHCP options of %s: %w", i.VPCID, err)
+		}
+		options = row.Value.Options
+	}
+	return writeLease(filepath.Join(c.dir(i.ID), launch.RunDir, boot.DHCPFile), leaseOf(vpc.Value, options))
+}

@@ -1,0 +1,102 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+)
+
+// watcher tells the machines whose files of status have changed. It is a convenience: where the kernel has no notices left,
+// machines that boot are looked at every second.
+type watcher struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	w    *fsnotify.Watcher // nil while it does not run, or cannot
+	keys map[string]string // by watched directory
+}
+
+func newWatcher(log *slog.Logger) *watcher { return &watcher{log: log, keys: map[string]string{}} }
+
+// run is a reconcile.Source.
+func (w *watcher) run(ctx context.Context, changed func(string)) {
+	notices, err := fsnotify.NewWatcher()
+	if err != nil {
+		w.log.Warn("no notices of files: machines are looked at now and then", "error", err)
+		<-ctx.Done()
+		return
+	}
+	defer notices.Close()
+	w.mu.Lock()
+	w.w = notices
+	missed := make([]string, 0, len(w.keys))
+	for dir := range w.keys {
+		missed = append(missed, dir)
+	}
+	w.mu.Unlock()
+	for _, dir := range missed {
+		_ = notices.Add(dir) // it may be gone
+	}
+	defer func() {
+		w.mu.Lock()
+		w.w = nil
+		w.mu.Unlock()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-notices.Events:
+			if name := filepath.Base(e.Name); name != launch.StatusFile && name != boot.File {
+				continue
+			}
+			w.mu.Lock()
+			key := w.keys[filepath.Dir(e.Name)]
+			w.mu.Unlock()
+			if key != "" {
+				changed(key)
+			}
+		case err := <-notices.Errors:
+			w.log.Debug("a notice of a file was lost", "error", err)
+		}
+	}
+}
+
+// add watches the files of the machine in dir.
+func (w *watcher) add(dir, key string) error {
+	for _, d := range []string{dir, filepath.Join(dir, launch.RunDir)} {
+		w.mu.Lock()
+		known, notices := w.keys[d] == key, w.w
+		w.keys[d] = key
+		w.mu.Unlock()
+		if known || notices == nil {
+			continue
+		}
+		if err := notices.Add(d); errors.Is(err, fs.ErrNotExist) {
+			return err
+		} else if err != nil && !errors.Is(err, fsnotify.ErrClosed) {
+			w.log.Debug("no notices of a machine's files", "dir", d, "error", err)
+		}
+	}
+	return nil
+}
+
+func (w *watcher) remove(dir string) {
+	for _, d := range []string{dir, filepath.Join(dir, launch.RunDir)} {
+		w.mu.Lock()
+		delete(w.keys, d)
+		notices := w.w
+		w.mu.Unlock()
+		if notices != nil {
+			_ = notices.Remove(d) // it may never have been watched
+		}
+	}
+}
