@@ -1,4 +1,55 @@
 package main
 
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
+	"github.com/coracle-eks/coracle/internal/guest/imds"
+	"github.com/coracle-eks/coracle/internal/guest/initd"
+	"github.com/coracle-eks/coracle/internal/guest/systemctl"
+	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+)
+
 // applets are the programs by name.
-var applets = map[string]applet{}
+var applets = map[string]applet{
+	"launch": launch.Main,
+
+	"init":       func([]string) int { return initd.Main(initd.Options{}) },
+	"exec-unit":  initd.ExecUnit,
+	"systemctl":  control.Systemctl,
+	"journalctl": control.Journalctl,
+	"shutdown":   control.Shutdown,
+	"reboot":     func(args []string) int { return control.Power("reboot", args) },
+	"poweroff":   func(args []string) int { return control.Power("poweroff", args) },
+	"halt":       func(args []string) int { return control.Power("halt", args) },
+
+	"cloud-init": func(args []string) int { return cloudinit.Main(args, os.Stdout, os.Stderr) },
+	"imds":       func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
+	"sudo":       sudo,
+}
+
+var control = systemctl.Command{Stdout: os.Stdout, Stderr: os.Stderr}
+
+// sudo is for scripts that call it on hosts that have none: it runs the command when it is root already.
+func sudo(args []string) int {
+	for len(args) > 0 && (args[0] == "-E" || args[0] == "-H" || args[0] == "-n" || args[0] == "--") {
+		args = args[1:]
+	}
+	if len(args) == 0 || args[0][0] == '-' {
+		fmt.Fprintln(os.Stderr, "usage: sudo COMMAND [ARGUMENT...]")
+		return 1
+	}
+	if os.Geteuid() != 0 {
+		fmt.Fprintln(os.Stderr, "sudo: this machine's sudo serves root alone")
+		return 1
+	}
+	path, err := exec.LookPath(args[0])
+	if err == nil {
+		err = syscall.Exec(path, args, os.Environ())
+	}
+	fmt.Fprintf(os.Stderr, "sudo: %s: %v\n", args[0], err)
+	return 1
+}

@@ -1,12 +1,17 @@
 package rootfs
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Init is where a machine has coracle-node: launch executes `Init init` as process 1.
 const Init = "/usr/lib/coracle/coracle-node"
+
+const kubelet = "/usr/bin/kubelet"
 
 // programs are seen at these paths, as in EKS AMIs; the names are those of Options.Program.
 var programs = map[string]string{
@@ -19,19 +24,33 @@ var programs = map[string]string{
 	"ecr-credential-provider": "/etc/eks/image-credential-provider/ecr-credential-provider",
 }
 
-// Mounts are the bind mounts of a machine with the skeleton in dir, in the order in which they are to be made.
-// Every Target exists in the skeleton.
+// hidden are directories of the host's /usr that are not a machine's: it has those of its skeleton.
+var hidden = []string{"usr/local", "usr/lib/systemd/system"}
+
+// Mounts are the bind mounts of a machine with the skeleton in dir, in the order in which they are to be made. Every Target
+// exists in the skeleton.
 func Mounts(dir string, o Options) ([]Mount, error) {
-	mounts := []Mount{
-		{filepath.Join(dir, "usr/local"), "/usr/local"}, // not the host's
-		{o.Kubernetes, "/usr/bin/kubelet"},
+	o = o.withDefaults()
+	var mounts []Mount
+	for _, h := range hidden {
+		mounts = append(mounts, Mount{filepath.Join(dir, h), "/" + h})
 	}
 	for name, target := range programs {
+		if o.KubernetesVersion == "" && name != "coracle-node" {
+			continue
+		}
+		if o.Program == nil {
+			return nil, errors.New("find the programs of a machine: Options.Program is nil")
+		}
 		path, err := o.Program(name)
 		if err != nil {
 			return nil, fmt.Errorf("find %s for a machine: %w", name, err)
 		}
 		mounts = append(mounts, Mount{path, target})
 	}
+	if o.KubernetesVersion != "" {
+		mounts = append(mounts, Mount{o.Kubernetes, kubelet})
+	}
+	slices.SortFunc(mounts[len(hidden):], func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
 	return mounts, nil
 }

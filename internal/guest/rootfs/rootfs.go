@@ -19,6 +19,7 @@ type Options struct {
 	Release           string // of the image: "20261119"
 	Architecture      string // "x86_64" or "arm64"; empty means the host's
 	Region            string
+	ImageID           string // "ami-…"
 	// CABundle is PEM that is appended to the host's roots, in all the places where programs look for them.
 	CABundle []byte
 	// SandboxImage is the pause image, as the kubelet and containerd name it.

@@ -1,14 +1,28 @@
 package rootfs
 
 import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/instancetype"
 )
+
+//go:embed all:files
+var files embed.FS
 
 // Write makes dir the skeleton that o asks for. Everything below dir is replaced; dir is complete when Write returns nil,
 // and is made aside and renamed, so that it is never seen in part.
 func Write(dir string, o Options) error {
+	o = o.withDefaults()
 	switch o.Family {
 	case AL2, AL2023, Bottlerocket:
 	default:
@@ -18,7 +32,7 @@ func Write(dir string, o Options) error {
 	if err := os.RemoveAll(next); err != nil {
 		return err
 	}
-	if err := write(next, o); err != nil {
+	if err := (&writer{dir: next, o: o}).all(); err != nil {
 		return fmt.Errorf("write a root file system of %s for Kubernetes %s: %w", o.Family, o.KubernetesVersion, err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -27,24 +41,430 @@ func Write(dir string, o Options) error {
 	return os.Rename(next, dir)
 }
 
-func write(dir string, o Options) error {
+// writer writes below dir; the first error stays and makes the rest do nothing.
+type writer struct {
+	dir string
+	o   Options
+	err error
+}
+
+// ImageFile says inside a machine what image it has: an [Image] as JSON.
+const ImageFile = "/usr/lib/coracle/image.json"
+
+// Image is what the programs of a machine know of its image.
+type Image struct {
+	Family            string `json:"family"`
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"` // "1.35"; empty for an image without Kubernetes
+	Release           string `json:"release"`
+	Region            string `json:"region"`
+	SandboxImage      string `json:"sandboxImage,omitempty"`
+}
+
+func (w *writer) all() error {
 	for _, d := range directories {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
-		}
+		w.mkdir(d)
 	}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			return err
-		}
+		w.symlink(name, target)
 	}
-	return nil
+	w.tree("common")
+	w.tree(w.o.Family)
+	image, err := json.MarshalIndent(Image{w.o.Family, w.o.KubernetesVersion, w.o.Release, w.o.Region, w.o.SandboxImage}, "", "  ")
+	if err != nil {
+		return err
+	}
+	w.file(ImageFile, string(image)+"\n", 0o644)
+	w.accounts()
+	w.release()
+	w.fromHost()
+	w.certificates()
+	w.commands()
+	w.units()
+	if w.o.KubernetesVersion != "" {
+		w.kubernetes()
+	}
+	for _, target := range w.o.targets() { // what Mounts covers
+		w.file(target, "", 0o755)
+	}
+	return w.err
 }
 
 // directories are there on every Linux machine; launch mounts over some of them.
 var directories = []string{
-	"boot", "dev", "etc", "home", "media", "mnt", "opt/cni/bin", "proc", "root", "run", "srv", "sys", "tmp", "var/log", "var/lib", "var/tmp", "usr/lib/coracle", "usr/local",
+	"boot", "dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var/log", "var/lib", "var/tmp", "var/cache", "var/spool", "usr/lib/coracle",
+	"usr/local/bin", "usr/local/sbin", "usr/local/lib", "usr/local/share", "usr/local/etc",
 }
 
 // links are those of a merged /usr.
-var links = map[string]string{"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "var/run": "../run"}
+var links = map[string]string{
+	"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "var/run": "../run", "var/lock": "../run/lock", "etc/mtab": "../proc/self/mounts",
+	"etc/localtime": "../usr/share/zoneinfo/UTC", "etc/os-release": "../usr/lib/os-release",
+}
+
+func (w *writer) mkdir(name string) {
+	if w.err == nil {
+		w.err = os.MkdirAll(filepath.Join(w.dir, name), 0o755)
+	}
+}
+
+func (w *writer) symlink(name, target string) {
+	w.mkdir(filepath.Dir(name))
+	if w.err == nil {
+		w.err = os.Symlink(target, filepath.Join(w.dir, name))
+	}
+}
+
+func (w *writer) file(name, content string, mode os.FileMode) {
+	w.mkdir(filepath.Dir(name))
+	if w.err == nil {
+		w.err = os.WriteFile(filepath.Join(w.dir, name), []byte(content), mode)
+	}
+	if w.err == nil {
+		w.err = os.Chmod(filepath.Join(w.dir, name), mode) // whatever the umask
+	}
+}
+
+// tree writes the embedded files of a kind of machine; scripts are executable.
+func (w *writer) tree(kind string) {
+	root := "files/" + kind
+	if w.err != nil {
+		return
+	}
+	w.err = fs.WalkDir(files, root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			if errors.Is(err, fs.ErrNotExist) && path == root {
+				return fs.SkipAll
+			}
+			return err
+		}
+		data, err := files.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if bytes.HasPrefix(data, []byte("#!")) {
+			mode = 0o755
+		}
+		w.file(strings.TrimPrefix(path, root), string(data), mode)
+		return w.err
+	})
+}
+
+// accounts writes the users, without a password for anybody: the way in is the host's.
+func (w *writer) accounts() {
+	w.file("etc/passwd", `root:x:0:0:root:/root:/bin/bash
+bin:x:1:1:bin:/bin:/sbin/nologin
+daemon:x:2:2:daemon:/sbin:/sbin/nologin
+mail:x:8:12:mail:/var/spool/mail:/sbin/nologin
+nobody:x:65534:65534:Kernel Overflow User:/:/sbin/nologin
+sshd:x:74:74:Privilege-separated SSH:/usr/share/empty.sshd:/sbin/nologin
+rpc:x:32:32:Rpcbind Daemon:/var/lib/rpcbind:/sbin/nologin
+ec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash
+`, 0o644)
+	w.file("etc/group", `root:x:0:
+bin:x:1:
+daemon:x:2:
+sys:x:3:
+adm:x:4:ec2-user
+tty:x:5:
+disk:x:6:
+mail:x:12:
+wheel:x:10:ec2-user
+kmem:x:9:
+systemd-journal:x:190:ec2-user
+users:x:100:
+sshd:x:74:
+rpc:x:32:
+nobody:x:65534:
+ec2-user:x:1000:
+`, 0o644)
+	w.file("etc/shadow", "root:*LOCK*:14600::::::\nec2-user:!!:19000:0:99999:7:::\n", 0o600)
+	w.file("etc/gshadow", "root:::\nwheel:::ec2-user\nec2-user:!::\n", 0o600)
+	w.file("etc/sudoers", "Defaults !requiretty\nroot ALL=(ALL) NOPASSWD: ALL\n%wheel ALL=(ALL) NOPASSWD: ALL\nec2-user ALL=(ALL) NOPASSWD: ALL\n", 0o440)
+	for _, service := range []string{"sudo", "su", "su-l", "other", "login"} {
+		w.file("etc/pam.d/"+service, "auth sufficient pam_permit.so\naccount sufficient pam_permit.so\npassword required pam_deny.so\nsession optional pam_permit.so\n", 0o644)
+	}
+	w.file("etc/shells", "/bin/sh\n/bin/bash\n/usr/bin/sh\n/usr/bin/bash\n", 0o644)
+	w.file("etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n", 0o644)
+	w.file("etc/hosts", "127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n::1         localhost6 localhost6.localdomain6\n", 0o644)
+	w.file("etc/host.conf", "multi on\n", 0o644)
+	w.file("etc/resolv.conf", "", 0o644)
+	w.file("etc/fstab", "#\n", 0o644)
+	w.file("etc/profile", "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n[ -f /etc/bashrc ] && [ -n \"$BASH_VERSION\" ] && . /etc/bashrc\nfor f in /etc/profile.d/*.sh; do [ -r \"$f\" ] && . \"$f\"; done; unset f\n", 0o644)
+	w.file("etc/bashrc", `[ -n "$PS1" ] && PS1="[\u@\h \W]\\$ "`+"\n", 0o644)
+	w.file("etc/bash.bashrc", ". /etc/bashrc\n", 0o644)
+	w.file("root/.bashrc", "[ -f /etc/bashrc ] && . /etc/bashrc\n", 0o644)
+	w.file("root/.bash_profile", "[ -f ~/.bashrc ] && . ~/.bashrc\n", 0o644)
+	w.mkdir("home/ec2-user")
+	if w.err == nil && os.Geteuid() == 0 {
+		w.err = os.Chown(filepath.Join(w.dir, "home/ec2-user"), 1000, 1000)
+	}
+	for dir, mode := range map[string]os.FileMode{"root": 0o700, "home/ec2-user": 0o700, "tmp": 0o777 | os.ModeSticky, "var/tmp": 0o777 | os.ModeSticky} {
+		if w.err == nil {
+			w.err = os.Chmod(filepath.Join(w.dir, dir), mode)
+		}
+	}
+}
+
+// release writes what says which system this is.
+func (w *writer) release() {
+	day := w.o.Release[strings.LastIndexByte(w.o.Release, '-')+1:] // "1.35.4-20261105"
+	osRelease, system := "", ""
+	switch w.o.Family {
+	case AL2:
+		system = "Amazon Linux release 2 (Karoo)"
+		osRelease = `NAME="Amazon Linux"
+VERSION="2"
+ID="amzn"
+ID_LIKE="centos rhel fedora"
+VERSION_ID="2"
+PRETTY_NAME="Amazon Linux 2"
+ANSI_COLOR="0;33"
+CPE_NAME="cpe:2.3:o:amazon:amazon_linux:2"
+HOME_URL="https://amazonlinux.com/"
+SUPPORT_END="2026-06-30"
+`
+	case AL2023:
+		system = "Amazon Linux release 2023." + day + " (Amazon Linux)"
+		osRelease = `NAME="Amazon Linux"
+VERSION="2023"
+ID="amzn"
+ID_LIKE="fedora"
+VERSION_ID="2023"
+PLATFORM_ID="platform:al2023"
+PRETTY_NAME="Amazon Linux 2023.` + day + `"
+ANSI_COLOR="0;33"
+CPE_NAME="cpe:2.3:o:amazon:amazon_linux:2023"
+HOME_URL="https://aws.amazon.com/linux/amazon-linux-2023/"
+DOCUMENTATION_URL="https://docs.aws.amazon.com/linux/"
+SUPPORT_URL="https://aws.amazon.com/premiumsupport/"
+BUG_REPORT_URL="https://github.com/amazonlinux/amazon-linux-2023"
+VENDOR_NAME="AWS"
+VENDOR_URL="https://aws.amazon.com/"
+SUPPORT_END="2029-06-30"
+`
+	case Bottlerocket:
+		version, build, _ := strings.Cut(w.o.Release, "-")
+		variant := "aws-k8s-" + w.o.KubernetesVersion
+		system = "Bottlerocket OS " + version
+		osRelease = `NAME=Bottlerocket
+ID=bottlerocket
+VERSION="` + version + ` (` + variant + `)"
+PRETTY_NAME="Bottlerocket OS ` + version + ` (` + variant + `)"
+VARIANT_ID=` + variant + `
+VERSION_ID=` + version + `
+BUILD_ID=` + build + `
+HOME_URL="https://github.com/bottlerocket-os/bottlerocket"
+SUPPORT_URL="https://github.com/bottlerocket-os/bottlerocket/discussions"
+BUG_REPORT_URL="https://github.com/bottlerocket-os/bottlerocket/issues"
+`
+	}
+	w.file("usr/lib/os-release", osRelease, 0o644)
+	w.file("etc/system-release", system+"\n", 0o644)
+	w.file("etc/issue", system+"\n", 0o644)
+}
+
+// fromHost copies the few files of the host's /etc that programs of its /usr need and that say nothing about it.
+func (w *writer) fromHost() {
+	for _, name := range []string{"ld.so.cache", "ld.so.conf", "protocols", "services", "ethertypes", "rpc", "mime.types", "login.defs", "ssl/openssl.cnf", "debian_version"} {
+		if data, err := os.ReadFile("/etc/" + name); err == nil {
+			w.file("etc/"+name, string(data), 0o644)
+		}
+	}
+	for _, dir := range []string{"ld.so.conf.d", "iproute2", "alternatives"} {
+		entries, _ := os.ReadDir("/etc/" + dir)
+		for _, e := range entries {
+			name := dir + "/" + e.Name()
+			if target, err := os.Readlink("/etc/" + name); err == nil {
+				if strings.HasPrefix(target, "/usr/") || strings.HasPrefix(target, "/bin/") || strings.HasPrefix(target, "/sbin/") || !strings.HasPrefix(target, "/") {
+					w.symlink("etc/"+name, target)
+				}
+			} else if data, err := os.ReadFile("/etc/" + name); err == nil {
+				w.file("etc/"+name, string(data), 0o644)
+			}
+		}
+	}
+}
+
+// hostRoots are where distributions keep their certificate authorities in one file.
+var hostRoots = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
+
+// trust are the files where programs look for certificate authorities, on Amazon Linux and on the distributions whose /usr may
+// be below. They are files and not links, so that pods can mount each.
+var trust = []string{
+	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "etc/pki/tls/certs/ca-bundle.crt", "etc/pki/tls/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.trust.crt",
+	"etc/pki/tls/cert.pem", "etc/ssl/ca-bundle.pem", "etc/ssl/cert.pem",
+}
+
+// certificates makes the machine trust what its host trusts, and the daemon.
+func (w *writer) certificates() {
+	var bundle []byte
+	for _, file := range hostRoots {
+		if data, err := os.ReadFile(file); err == nil {
+			bundle = data
+			break
+		}
+	}
+	if len(bundle) > 0 && !bytes.HasSuffix(bundle, []byte("\n")) {
+		bundle = append(bundle, '\n')
+	}
+	bundle = append(bundle, w.o.CABundle...)
+	w.file(trust[0], string(bundle), 0o644)
+	for _, name := range trust[1:] {
+		w.mkdir(filepath.Dir(name))
+		if w.err == nil {
+			w.err = os.Link(filepath.Join(w.dir, trust[0]), filepath.Join(w.dir, name))
+		}
+	}
+	w.symlink("etc/ssl/certs", "../pki/tls/certs")
+	w.symlink("usr/lib/ssl/cert.pem", "/etc/ssl/cert.pem") // Debian's OpenSSL, and so Python
+	w.file("etc/pki/ca-trust/source/anchors/coracle.pem", string(w.o.CABundle), 0o644)
+	// The AWS CLI and other programs in Python bring roots of their own.
+	variables := map[string]string{"AWS_CA_BUNDLE": "/" + trust[1], "REQUESTS_CA_BUNDLE": "/" + trust[1]}
+	var defaults, exports strings.Builder
+	defaults.WriteString("[Manager]\n")
+	for _, name := range []string{"AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"} {
+		fmt.Fprintf(&defaults, "DefaultEnvironment=%s=%s\n", name, variables[name])
+		fmt.Fprintf(&exports, "export %s=%s\n", name, variables[name])
+	}
+	w.file("etc/systemd/system.conf.d/10-trust.conf", defaults.String(), 0o644)
+	w.file("etc/profile.d/trust.sh", exports.String(), 0o644)
+	w.file("etc/environment", strings.ReplaceAll(exports.String(), "export ", ""), 0o644)
+}
+
+// commands makes the names by which coracle-node is called.
+func (w *writer) commands() {
+	names := []string{"bin/systemctl", "bin/journalctl", "bin/imds", "sbin/init", "sbin/reboot", "sbin/poweroff", "sbin/halt", "sbin/shutdown"}
+	if w.o.Family != Bottlerocket {
+		names = append(names, "bin/cloud-init")
+	}
+	if w.o.KubernetesVersion != "" {
+		switch w.o.Family {
+		case AL2:
+			names = append(names, "bin/private-dns-name", "bin/provider-id")
+		case AL2023:
+			names = append(names, "bin/nodeadm")
+		}
+	}
+	if _, err := os.Stat("/usr/bin/sudo"); err != nil {
+		names = append(names, "bin/sudo")
+	}
+	for _, name := range names {
+		w.symlink("usr/"+name, "../lib/coracle/coracle-node")
+	}
+	if w.o.Family == Bottlerocket {
+		w.symlink("usr/bin/cloud-init", "../lib/coracle/coracle-node") // it waits for the network
+		return
+	}
+	for _, name := range []string{"yum", "dnf", "amazon-linux-extras"} {
+		w.file("usr/bin/"+name, "#!/bin/sh\necho \""+name+": nothing is installed on this machine: its programs are those of its host; install what you need there\" >&2\nexit 1\n", 0o755)
+	}
+}
+
+// units enables what boots.
+func (w *writer) units() {
+	const lib, etc = "usr/lib/systemd/system/", "etc/systemd/system/"
+	w.symlink(lib+"default.target", "multi-user.target")
+	network := "systemd-networkd-wait-online.service"
+	if w.o.Family == AL2 {
+		network = "network.service"
+	}
+	w.symlink(lib+"network-online.target.wants/"+network, "../"+network)
+	w.symlink(lib+"multi-user.target.wants/network-online.target", "../network-online.target")
+	if w.o.Family != Bottlerocket {
+		w.symlink(lib+"multi-user.target.wants/cloud-init.target", "../cloud-init.target")
+		for _, name := range []string{"cloud-init.service", "cloud-final.service"} {
+			w.symlink(lib+"cloud-init.target.wants/"+name, "../"+name)
+		}
+	}
+	enabled := map[string][]string{AL2023: {"nodeadm-config.service", "nodeadm-run.service"}, Bottlerocket: {"apply-settings.service"}}
+	if w.o.KubernetesVersion != "" {
+		for _, name := range enabled[w.o.Family] {
+			w.symlink(etc+"multi-user.target.wants/"+name, "/etc/systemd/system/"+name)
+		}
+	}
+}
+
+// Plugins are the CNI plugins that EKS AMIs ship in /opt/cni/bin; the VPC CNI brings its own when it comes.
+var Plugins = []string{"bandwidth", "bridge", "host-local", "loopback", "portmap", "ptp"}
+
+// kubernetes writes what an EKS AMI adds to its base.
+func (w *writer) kubernetes() {
+	w.tree("kubernetes")
+	w.tree(w.o.Family + "-kubernetes")
+	for _, dir := range []string{"etc/cni/net.d", "opt/cni/bin", "etc/kubernetes/manifests", "etc/kubernetes/pki", "var/lib/kubelet", "var/lib/kubernetes", "var/lib/containerd", "etc/containerd/config.d", "etc/eks/image-credential-provider", "etc/eks/containerd"} {
+		w.mkdir(dir)
+	}
+	var maxPods strings.Builder
+	maxPods.WriteString("# Mapping is calculated from AWS EC2 API using the following formula:\n# * First IP on each ENI is not used for pods\n# * +2 for the pods that use host-networking (AWS CNI and kube-proxy)\n#\n#   # of ENI * (# of IPv4 per ENI - 1) + 2\n#\n# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-eni.html#AvailableIpPerENI\n#\n# If f1.16xlarge, g3.16xlarge, h1.16xlarge, i3.16xlarge, and r4.16xlarge\n# instances use more than 31 IPv4 or IPv6 addresses per interface,\n# they cannot access the instance metadata, VPC DNS, and Time Sync services.\n")
+	for _, t := range instancetype.All() {
+		fmt.Fprintf(&maxPods, "%s %d\n", t.Name, t.MaxPods())
+	}
+	w.file("etc/eks/eni-max-pods.txt", maxPods.String(), 0o644)
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	w.file("etc/eks/release", fmt.Sprintf("BASE_AMI_ID=\"%s\"\nBUILD_TIME=\"%s\"\nBUILD_KERNEL=\"%s\"\nARCH=\"%s\"\n", w.o.ImageID, w.o.Release, strings.TrimSpace(string(kernel)), w.o.Architecture), 0o644)
+	switch w.o.Family {
+	case AL2:
+		w.file("etc/eks/containerd/containerd-config.toml", ContainerdConfig(ContainerdOptions{SandboxImage: "SANDBOX_IMAGE", Imports: true}), 0o644)
+		w.file("etc/eks/image-credential-provider/config.json", CredentialProviderConfig(), 0o644)
+	case AL2023:
+		w.mkdir("etc/eks/nodeadm.d")
+	}
+	mirror := w.o.RegistryMirror
+	if mirror == "" {
+		mirror = "https://602401143452.dkr.ecr." + w.o.Region + ".amazonaws.com"
+	}
+	w.file("etc/containerd/certs.d/_default/hosts.toml", "# The registry of the host is asked first, for the images of every registry.\n[host.\""+mirror+"\"]\n  capabilities = [\"pull\", \"resolve\"]\n", 0o644)
+	for _, name := range Plugins {
+		if w.err != nil || w.o.Program == nil {
+			return
+		}
+		path, err := w.o.Program(name)
+		if err != nil {
+			w.err = fmt.Errorf("find the CNI plugin %s: %w", name, err)
+			return
+		}
+		// Files and not mounts: the VPC CNI renames its own over them.
+		w.err = link(path, filepath.Join(w.dir, "opt/cni/bin", name))
+	}
+}
+
+// link links a file, or copies it when it is on another file system.
+func link(from, to string) error {
+	from, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Link(from, to); err == nil {
+		return nil
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// targets are the files that Mounts covers.
+func (o Options) targets() []string {
+	var targets []string
+	for name, target := range programs {
+		if o.KubernetesVersion != "" || name == "coracle-node" {
+			targets = append(targets, target)
+		}
+	}
+	if o.KubernetesVersion != "" {
+		targets = append(targets, kubelet)
+	}
+	slices.Sort(targets)
+	return targets
+}

@@ -1,0 +1,183 @@
+// Package cloudinit is the part of cloud-init that EC2 users rely on: it reads the instance's user data and runs it once.
+//
+// User data are shell scripts, cloud-config documents, boothooks, or MIME multipart archives of such, each of them compressed
+// or not. What of cloud-init is not here says so in the log instead of being passed over.
+//
+// Its three programs are units as on Amazon Linux: "local" waits for the network, "init" applies what has to be there before
+// anything runs, "final" runs the scripts. https://cloudinit.readthedocs.io/en/latest/explanation/format.html
+package cloudinit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"net/textproto"
+	"strings"
+)
+
+// Media types of parts.
+const (
+	ShellScript = "text/x-shellscript"
+	CloudConfig = "text/cloud-config"
+	Boothook    = "text/cloud-boothook"
+	NodeConfig  = "application/node.eks.aws" // nodeadm reads these
+)
+
+// Part is one document of the user data.
+type Part struct {
+	Type     string // a media type
+	Filename string // as the archive names it, or "part-001" and so on
+	Content  []byte
+}
+
+// maxUserData is how large user data may become by decompression.
+const maxUserData = 10 << 20
+
+// Parse takes user data apart. Parts that cannot be used are in the result with their types; whoever runs them says so.
+func Parse(data []byte) ([]Part, error) {
+	data, err := Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil
+	}
+	var parts []Part
+	if err := parse(data, "", "", &parts, 0); err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		if parts[i].Filename == "" {
+			parts[i].Filename = fmt.Sprintf("part-%03d", i+1)
+		}
+	}
+	return parts, nil
+}
+
+// Decode undoes base64 and gzip of a document, if it is so.
+func Decode(data []byte) ([]byte, error) {
+	compact := bytes.Join(bytes.Fields(data), nil)
+	if len(compact) > 0 && len(compact)%4 == 0 {
+		if plain, err := base64.StdEncoding.DecodeString(string(compact)); err == nil {
+			data = plain
+		}
+	}
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("decompress user data: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxUserData+1))
+	if err != nil {
+		return nil, fmt.Errorf("decompress user data: %w", err)
+	}
+	if len(plain) > maxUserData {
+		return nil, fmt.Errorf("decompress user data: it is more than %d MiB", maxUserData>>20)
+	}
+	return plain, nil
+}
+
+func parse(data []byte, declared, filename string, parts *[]Part, depth int) error {
+	if depth > 5 {
+		return fmt.Errorf("MIME archives are nested more than 5 deep")
+	}
+	kind, params := declared, map[string]string{}
+	if declared != "" {
+		var err error
+		if kind, params, err = mime.ParseMediaType(declared); err != nil {
+			return fmt.Errorf("Content-Type %q of a part: %w", declared, err) //nolint:staticcheck // a header's name
+		}
+	}
+	body := data
+	if declared == "" || kind == "text/plain" || kind == "application/octet-stream" || kind == "application/x-gzip" || kind == "application/gzip" {
+		var err error
+		if body, err = Decode(data); err != nil {
+			return err
+		}
+		if sniffed := sniff(body); sniffed != "" {
+			kind = sniffed
+		}
+		if message, err := mail.ReadMessage(bytes.NewReader(body)); err == nil && isMIME(message.Header) {
+			content, err := io.ReadAll(message.Body)
+			if err != nil {
+				return err
+			}
+			return parse(content, message.Header.Get("Content-Type"), filename, parts, depth+1)
+		}
+	}
+	if !strings.HasPrefix(kind, "multipart/") {
+		*parts = append(*parts, Part{kind, filename, body})
+		return nil
+	}
+	if params["boundary"] == "" {
+		return fmt.Errorf("the MIME archive has no boundary in its Content-Type: %s", declared)
+	}
+	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+	for count := 0; ; count++ {
+		p, err := r.NextRawPart()
+		if err == io.EOF {
+			if count == 0 {
+				return fmt.Errorf("the MIME archive has no part with the boundary %q", params["boundary"])
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the MIME archive after part %d: %w", count, err)
+		}
+		content, err := transferDecoded(p)
+		if err != nil {
+			return fmt.Errorf("part %d of the MIME archive: %w", count+1, err)
+		}
+		declared := p.Header.Get("Content-Type")
+		if declared == "" {
+			declared = "text/plain"
+		}
+		if err := parse(content, declared, p.FileName(), parts, depth+1); err != nil {
+			return err
+		}
+	}
+}
+
+func isMIME(h mail.Header) bool {
+	return h.Get("Mime-Version") != "" || strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "multipart/")
+}
+
+func transferDecoded(p *multipart.Part) ([]byte, error) {
+	var r io.Reader = p
+	switch strings.ToLower(textproto.MIMEHeader(p.Header).Get("Content-Transfer-Encoding")) {
+	case "base64":
+		r = base64.NewDecoder(base64.StdEncoding, p)
+	case "quoted-printable":
+		r = quotedprintable.NewReader(p)
+	}
+	return io.ReadAll(io.LimitReader(r, maxUserData))
+}
+
+// sniff is the type that a document's first line says, "" when it says none.
+func sniff(data []byte) string {
+	first, _, _ := bytes.Cut(data, []byte("\n"))
+	line := strings.TrimSpace(string(first))
+	for prefix, kind := range map[string]string{
+		"#!": ShellScript, "#cloud-config-archive": "text/cloud-config-archive", "#cloud-boothook": Boothook, "#include": "text/x-include-url",
+		"#include-once": "text/x-include-once-url", "#part-handler": "text/part-handler", "## template: jinja": "text/jinja2", "#cloud-config-jsonp": "text/cloud-config-jsonp",
+	} {
+		if strings.HasPrefix(line, prefix) {
+			return kind
+		}
+	}
+	if line == "#cloud-config" || strings.HasPrefix(line, "#cloud-config ") {
+		return CloudConfig
+	}
+	if strings.HasPrefix(line, "apiVersion: node.eks.aws/") || bytes.Contains(data, []byte("node.eks.aws/v1")) && bytes.Contains(data, []byte("NodeConfig")) {
+		return NodeConfig
+	}
+	return ""
+}

@@ -1,0 +1,164 @@
+package initd
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// cgroups are the control groups of services below the machine's own: SLICE/UNIT in every hierarchy of version 1, or in the one
+// of version 2. The kubelet's are beside them (/kubepods).
+type cgroups struct {
+	roots []string // the mounted hierarchies; none: there are no cgroups, and services run without
+	v2    bool
+}
+
+func findCgroups(root string) cgroups {
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return cgroups{[]string{root}, true}
+	}
+	var c cgroups
+	entries, _ := os.ReadDir(root)
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		if e.Type()&os.ModeSymlink != 0 {
+			continue // cpu -> cpu,cpuacct
+		}
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err == nil {
+			c.roots = append(c.roots, dir)
+		}
+	}
+	return c
+}
+
+// path of a unit's group below a hierarchy: "a-b.slice" is within "a.slice".
+func (u *service) cgroup() string {
+	slice := u.def.Last("Service", "Slice")
+	if slice == "" {
+		slice = "system.slice"
+	}
+	path := ""
+	if slice != "-.slice" {
+		parts := strings.Split(strings.TrimSuffix(slice, ".slice"), "-")
+		for i := range parts {
+			path = filepath.Join(path, strings.Join(parts[:i+1], "-")+".slice")
+		}
+	}
+	return filepath.Join(path, u.name)
+}
+
+// make makes a group with its parents and returns the files that take processes.
+func (c cgroups) make(path string) ([]string, error) {
+	var procs []string
+	for _, root := range c.roots {
+		dir := root
+		for _, part := range strings.Split(path, "/") {
+			if c.v2 {
+				c.delegate(dir)
+			}
+			parent := dir
+			dir = filepath.Join(dir, part)
+			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+				return nil, err
+			}
+			if filepath.Base(root) == "cpuset" || strings.Contains(root, "cpuset,") {
+				inherit(parent, dir)
+			}
+		}
+		procs = append(procs, filepath.Join(dir, "cgroup.procs"))
+	}
+	return procs, nil
+}
+
+// delegate has the groups below dir controlled by all that dir has. A controller that cannot be (it has processes in the
+// parent, or the host keeps it) is left out.
+func (c cgroups) delegate(dir string) {
+	for _, controller := range strings.Fields(readFile(filepath.Join(dir, "cgroup.controllers"))) {
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+	}
+}
+
+// inherit gives a new cpuset the processors of its parent: without any it takes no process.
+func inherit(parent, dir string) {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		if strings.TrimSpace(readFile(filepath.Join(dir, file))) == "" {
+			_ = os.WriteFile(filepath.Join(dir, file), []byte(readFile(filepath.Join(parent, file))), 0)
+		}
+	}
+}
+
+// pids are the processes of a group and of those below it.
+func (c cgroups) pids(path string) []int {
+	seen := map[int]bool{}
+	for _, root := range c.roots {
+		_ = filepath.WalkDir(filepath.Join(root, path), func(dir string, e os.DirEntry, err error) error {
+			if err != nil || !e.IsDir() {
+				return nil
+			}
+			for _, line := range strings.Fields(readFile(filepath.Join(dir, "cgroup.procs"))) {
+				if pid, err := strconv.Atoi(line); err == nil && pid > 1 {
+					seen[pid] = true
+				}
+			}
+			return nil
+		})
+	}
+	pids := make([]int, 0, len(seen))
+	for pid := range seen {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// signal sends a signal to all processes of a group.
+func (c cgroups) signal(path string, s syscall.Signal) {
+	for _, pid := range c.pids(path) {
+		_ = syscall.Kill(pid, s)
+	}
+}
+
+// remove removes a group with those below it; one with processes stays.
+func (c cgroups) remove(path string) {
+	for _, root := range c.roots {
+		var dirs []string
+		_ = filepath.WalkDir(filepath.Join(root, path), func(dir string, e os.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				dirs = append(dirs, dir)
+			}
+			return nil
+		})
+		for i := len(dirs) - 1; i >= 0; i-- {
+			_ = os.Remove(dirs[i])
+		}
+	}
+}
+
+// memory and cpu are what a group has used: bytes and time; ok is false when they are not counted.
+func (c cgroups) usage(path string) (memory uint64, cpu time.Duration, tasks int) {
+	read := func(controller, file string) uint64 {
+		for _, root := range c.roots {
+			name := filepath.Base(root)
+			if c.v2 || name == controller || strings.HasPrefix(name, controller+",") || strings.HasSuffix(name, ","+controller) {
+				if n, err := strconv.ParseUint(strings.TrimSpace(readFile(filepath.Join(root, path, file))), 10, 64); err == nil {
+					return n
+				}
+			}
+		}
+		return 0
+	}
+	tasks = len(c.pids(path))
+	if !c.v2 {
+		return read("memory", "memory.usage_in_bytes"), time.Duration(read("cpuacct", "cpuacct.usage")), tasks
+	}
+	for _, line := range strings.Split(readFile(filepath.Join(c.roots[0], path, "cpu.stat")), "\n") {
+		if v, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, _ := strconv.ParseUint(v, 10, 64)
+			cpu = time.Duration(n) * time.Microsecond
+		}
+	}
+	return read("memory", "memory.current"), cpu, tasks
+}

@@ -1,0 +1,260 @@
+// Package initd is process 1 of a machine: a small init that runs systemd's unit files.
+//
+// It begins with default.target and what that wants, supervises services, keeps their output in a bounded journal, answers
+// systemctl over a socket, and ends the machine by reboot(2), which the machine's host understands. What boots a machine (its
+// network, cloud-init, containerd, the kubelet) is in unit files, as on any Linux; init knows none of it by name but for the
+// report of the boot that the host reads.
+//
+// Files: manager.go holds units and jobs; service.go the life of a service; process.go starts and reaps; cgroup.go gives each
+// service a control group; journal.go keeps output; control.go answers; shutdown.go ends.
+package initd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/guest/unit"
+)
+
+// Options say where an init finds its machine; the zero value of a field is the place that it has in one.
+type Options struct {
+	UnitPath []string      // unit.Path
+	Config   string        // /etc/systemd
+	Run      string        // /run/systemd: sockets
+	Journal  string        // JournalDir
+	Cgroup   string        // /sys/fs/cgroup
+	Report   string        // boot.Dir
+	Console  io.Writer     // standard output
+	Stub     []string      // the program that becomes a service: this one, as "exec-unit"
+	Grace    time.Duration // for stopping everything at the end; 20 seconds
+}
+
+func (o Options) withDefaults() Options {
+	if o.UnitPath == nil {
+		o.UnitPath = unit.Path
+	}
+	if o.Console == nil {
+		o.Console = os.Stdout
+	}
+	if o.Stub == nil {
+		o.Stub = []string{"/proc/self/exe", "exec-unit"}
+	}
+	if o.Grace == 0 {
+		o.Grace = 20 * time.Second
+	}
+	for field, value := range map[*string]string{&o.Config: "/etc/systemd", &o.Run: "/run/systemd", &o.Journal: JournalDir, &o.Cgroup: "/sys/fs/cgroup", &o.Report: boot.Dir} {
+		if *field == "" {
+			*field = value
+		}
+	}
+	return o
+}
+
+// ControlSocket is where systemctl reaches init, below Options.Run.
+const ControlSocket = "private"
+
+// Main runs the machine until its end, which it does not survive: reboot(2) ends process 1 of a pid namespace.
+func Main(o Options) int {
+	if os.Getpid() != 1 {
+		fmt.Fprintln(os.Stderr, "init: this is process", os.Getpid(), "and init is process 1 of a machine; a running machine is controlled by systemctl")
+		return 1
+	}
+	m := newManager(o.withDefaults())
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGPWR, unix.SIGHUP)
+	signal.Ignore(unix.SIGPIPE)
+	// Both need to be there before the first process: who ends, and who tells that it is ready.
+	go m.reap()
+	if err := m.listen(); err != nil {
+		fmt.Fprintln(m.o.Console, "init:", err)
+		m.end(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	}
+	m.banner()
+	m.report(func(r *boot.Report) { *r = boot.Report{StartedAt: time.Now()} })
+	m.reload()
+	m.tmpfiles()
+	go m.boot()
+	for {
+		select {
+		case s := <-signals:
+			switch s {
+			case unix.SIGHUP:
+				m.reload()
+			case unix.SIGINT: // ctrl-alt-del
+				go m.shutdown(unix.LINUX_REBOOT_CMD_RESTART)
+			default:
+				go m.shutdown(unix.LINUX_REBOOT_CMD_POWER_OFF)
+			}
+		}
+	}
+}
+
+// banner is the first line of a console.
+func (m *manager) banner() {
+	name := "Linux"
+	for _, line := range strings.Split(readFile("/etc/os-release"), "\n") {
+		if v, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
+			name = strings.Trim(v, `"`)
+		}
+	}
+	fmt.Fprintf(m.o.Console, "\nWelcome to %s!\n\n", name)
+}
+
+// boot starts the default target and reports how that goes.
+func (m *manager) boot() {
+	started := time.Now()
+	jobs, err := m.start([]string{"default.target"})
+	if err != nil {
+		m.status("FAILED", "Failed to start default.target: "+err.Error())
+		m.report(func(r *boot.Report) { r.FinishedAt, r.Failure = time.Now(), err.Error() })
+		return
+	}
+	for _, j := range jobs {
+		<-j.done
+	}
+	var failed []string
+	for _, u := range m.snapshot() {
+		if u.Active == "failed" {
+			failed = append(failed, u.Name)
+		}
+	}
+	slices.Sort(failed)
+	m.report(func(r *boot.Report) { r.FinishedAt, r.FailedUnits = time.Now(), failed })
+	m.log("", fmt.Sprintf("Startup finished in %s.", time.Since(started).Round(time.Millisecond)))
+}
+
+// The units whose end the host is told about.
+const (
+	networkUnit  = "network-online.target"
+	userDataUnit = "cloud-final.service"
+	// userDataResult has the errors of user data, as cloud-init writes it.
+	userDataResult = "/run/cloud-init/result.json"
+)
+
+// observe reports what a change of a unit means for the boot.
+func (m *manager) observe(name, active string) {
+	switch {
+	case name == networkUnit && active == "active":
+		m.report(func(r *boot.Report) { r.Network = true })
+	case name == userDataUnit:
+		state := map[string]string{"activating": boot.Running, "active": boot.Succeeded, "inactive": boot.Succeeded, "failed": boot.Failed}[active]
+		if state == "" {
+			return
+		}
+		m.report(func(r *boot.Report) {
+			if r.UserData == boot.Failed && active == "inactive" {
+				return
+			}
+			r.UserData, r.Failure = state, ""
+			if state == boot.Failed {
+				r.Failure = userDataFailure()
+			}
+		})
+	}
+}
+
+// report changes the report; a machine whose host cannot be told runs on.
+func (m *manager) report(change func(*boot.Report)) {
+	m.reportMu.Lock()
+	defer m.reportMu.Unlock()
+	change(&m.bootReport)
+	if err := boot.Write(m.o.Report, m.bootReport); err != nil {
+		fmt.Fprintln(m.o.Console, "init: report the boot:", err)
+	}
+}
+
+// tmpfiles makes the directories that a machine has from its first moment, below /run and /var.
+func (m *manager) tmpfiles() {
+	if m.o.Run != "/run/systemd" {
+		return // a test
+	}
+	for _, dir := range []string{"/run/lock", "/run/user", "/run/containerd", "/var/log/journal", "/var/log/containers", "/var/log/pods", "/var/lib/cloud", "/var/tmp"} {
+		_ = os.MkdirAll(dir, 0o755)
+	}
+	_ = os.Chmod("/tmp", 0o1777)
+	_ = os.Chmod("/var/tmp", 0o1777)
+}
+
+func readFile(name string) string {
+	data, _ := os.ReadFile(name)
+	return string(data)
+}
+
+// environment is what every service begins with: DefaultEnvironment= of the init's own configuration.
+func (m *manager) environment() map[string]string {
+	env := map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+	files := []string{filepath.Join(m.o.Config, "system.conf")}
+	more, _ := filepath.Glob(filepath.Join(m.o.Config, "system.conf.d", "*.conf"))
+	for _, file := range append(files, more...) {
+		f, err := os.Open(file)
+		if err != nil {
+			continue
+		}
+		options, err := unit.Parse(f)
+		f.Close()
+		if err != nil {
+			m.log("", fmt.Sprintf("%s: %v", file, err))
+			continue
+		}
+		for _, o := range options {
+			if o.Section != "Manager" || o.Name != "DefaultEnvironment" {
+				continue
+			}
+			assignments, err := unit.Assignments(o.Value)
+			if err != nil {
+				m.log("", fmt.Sprintf("%s: DefaultEnvironment=%s: %v", file, o.Value, err))
+			}
+			for k, v := range assignments {
+				env[k] = v
+			}
+		}
+	}
+	return env
+}
+
+// status writes a line as systemd has it on the console while a machine boots or ends; in between it is quiet.
+func (m *manager) status(word, text string) {
+	m.reportMu.Lock()
+	booted := !m.bootReport.FinishedAt.IsZero()
+	m.reportMu.Unlock()
+	m.mu.Lock()
+	ending := m.ending
+	m.mu.Unlock()
+	if !booted || ending {
+		fmt.Fprintf(m.o.Console, "[%s] %s\n", word, text)
+	}
+}
+
+// sleep waits, or returns false when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// userDataFailure is what cloud-init says went wrong.
+func userDataFailure() string {
+	var result struct {
+		V1 struct{ Errors []string }
+	}
+	if json.Unmarshal([]byte(readFile(userDataResult)), &result) != nil || len(result.V1.Errors) == 0 {
+		return "the user data failed: see /var/log/cloud-init-output.log"
+	}
+	return strings.Join(result.V1.Errors, "; ")
+}

@@ -1,0 +1,321 @@
+package initd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/guest/initd"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+)
+
+// The test binary is the machine's init, and what init starts becomes a service by it.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("CORACLE_TEST_INIT"); dir != "" && os.Getpid() == 1 {
+		if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+			fmt.Println("mount proc:", err)
+		}
+		grace, _ := time.ParseDuration(os.Getenv("CORACLE_TEST_GRACE"))
+		os.Exit(initd.Main(initd.Options{
+			UnitPath: []string{dir + "/etc", dir + "/lib"}, Config: dir + "/config", Run: dir + "/run", Journal: dir + "/journal", Cgroup: os.Getenv("CORACLE_TEST_CGROUP"),
+			Report: dir + "/report", Stub: []string{"/proc/self/exe", "exec-unit"}, Grace: grace,
+		}))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "exec-unit" {
+		os.Exit(initd.ExecUnit(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// machine is an init in a pid and mount namespace of its own.
+type machine struct {
+	t   *testing.T
+	dir string
+	cmd *exec.Cmd
+
+	mu      sync.Mutex
+	console bytes.Buffer
+	ended   chan struct{}
+	err     error
+}
+
+func (m *machine) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.console.Write(p)
+}
+
+func (m *machine) output() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.console.String()
+}
+
+// boot starts a machine with unit files by their names below etc (or "config/…" for init's own configuration).
+func bootMachine(t *testing.T, units map[string]string) *machine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("making a pid namespace needs root")
+	}
+	dir, err := os.MkdirTemp("", "init") // short: sockets are in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	m := &machine{t: t, dir: dir, ended: make(chan struct{})}
+	if _, ok := units["default.target"]; !ok {
+		m.write("etc/default.target", "[Unit]\nDescription=Everything\n")
+	}
+	for name, text := range units {
+		if !strings.HasPrefix(name, "config/") {
+			name = "etc/" + name
+		}
+		m.write(name, text)
+	}
+	m.cmd = exec.Command("/proc/self/exe")
+	m.cmd.Env = []string{"CORACLE_TEST_INIT=" + dir, "CORACLE_TEST_GRACE=5s", "CORACLE_TEST_CGROUP=" + testCgroup(t), "PATH=" + os.Getenv("PATH")}
+	m.cmd.Stdout, m.cmd.Stderr = m, m
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if err := m.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { m.err = m.cmd.Wait(); close(m.ended) }()
+	t.Cleanup(func() {
+		_ = m.cmd.Process.Kill()
+		<-m.ended
+		if t.Failed() {
+			t.Logf("console:\n%s", m.output())
+		}
+	})
+	m.until("it answers", func() bool { _, err := initd.Call(dir+"/run", initd.Request{Verb: "status"}); return err == nil })
+	return m
+}
+
+// testCgroup makes hierarchies that look like version 1 to init, of real groups: a directory with links would not be followed.
+func testCgroup(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "none")
+}
+
+func (m *machine) write(name, text string) {
+	m.t.Helper()
+	path := filepath.Join(m.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", m.dir)), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) read(name string) string {
+	data, _ := os.ReadFile(filepath.Join(m.dir, name))
+	return string(data)
+}
+
+func (m *machine) until(what string, holds func() bool) {
+	m.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.t.Fatalf("waited in vain until %s\nconsole:\n%s", what, m.output())
+		}
+	}
+}
+
+func (m *machine) call(verb string, units ...string) initd.Response {
+	m.t.Helper()
+	r, err := initd.Call(m.dir+"/run", initd.Request{Verb: verb, Units: units})
+	if err != nil {
+		m.t.Fatalf("%s %v: %v", verb, units, err)
+	}
+	return r
+}
+
+func (m *machine) unit(name string) initd.UnitStatus {
+	m.t.Helper()
+	r := m.call("status", name)
+	if len(r.Units) != 1 {
+		m.t.Fatalf("status %s: %+v", name, r)
+	}
+	return r.Units[0]
+}
+
+func (m *machine) untilState(name, active, sub string) {
+	m.t.Helper()
+	m.until(name+" is "+active+" ("+sub+")", func() bool { u := m.unit(name); return u.Active == active && (sub == "" || u.Sub == sub) })
+}
+
+func TestBootOrderAndReport(t *testing.T) {
+	t.Parallel()
+	m := bootMachine(t, map[string]string{
+		"default.target":        "[Unit]\nWants=third.service\nRequires=first.service\n",
+		"first.service":         "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'sleep 0.1; echo first >> DIR/order'\n",
+		"second.service":        "[Unit]\nAfter=first.service\nBefore=third.service\n[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo second >> DIR/order; echo said this'\nExecStart=-/bin/false\n",
+		"third.service":         "[Unit]\nRequires=second.service\nWants=missing.service bad.service\n[Service]\nType=oneshot\nEnvironment=A=x 'B=y z'\nEnvironmentFile=-DIR/nothing\nExecStart=/bin/sh -c 'echo $0 $1 $2 >> DIR/order' third ${A} $B\n",
+		"bad.service":           "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'exit 3'\n",
+		"cloud-final.service":   "[Service]\nType=oneshot\nExecStart=/bin/true\n",
+		"network-online.target": "[Unit]\n",
+		"default.target.wants/network-online.target": "[Unit]\n",
+		"default.target.wants/cloud-final.service":   "[Unit]\n",
+	})
+	m.until("it has booted", func() bool { r, _ := boot.Read(m.dir + "/report"); return !r.FinishedAt.IsZero() })
+	if got := m.read("order"); got != "first\nsecond\nthird x y\n" {
+		t.Errorf("the order is %q", got)
+	}
+	r, err := boot.Read(m.dir + "/report")
+	if err != nil || !r.Network || r.UserData != boot.Succeeded || fmt.Sprint(r.FailedUnits) != "[bad.service]" {
+		t.Errorf("the report is %+v, %v", r, err)
+	}
+	if u := m.unit("bad.service"); u.Active != "failed" || u.Result != "exit-code" || u.MainStatus != "code=exited, status=3/NOTIMPLEMENTED" {
+		t.Errorf("bad.service is %+v", u)
+	}
+	if log := m.read("journal/second.service.log"); !strings.Contains(log, " sh[") || !strings.Contains(log, "]: said this\n") {
+		t.Errorf("the journal of second.service is %q", log)
+	}
+	if !strings.Contains(m.output(), "[FAILED] Failed to start bad.service.") {
+		t.Errorf("the console does not tell of bad.service")
+	}
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	m := bootMachine(t, map[string]string{
+		"always.service":  "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/runs; exec sleep 100'\nRestart=always\nRestartSec=10ms\n",
+		"failure.service": "[Service]\nExecStart=/bin/sh -c 'test -e DIR/go || exit 1'\nRestart=on-failure\nRestartSec=20ms\n[Unit]\nStartLimitIntervalSec=0\n",
+		"limited.service": "[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=1ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=60\n",
+		"forced.service":  "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/forced; kill -PIPE $$$$'\nRestart=on-failure\nRestartForceExitStatus=SIGPIPE\nRestartSec=1ms\n",
+		"needs.service":   "[Unit]\nRequires=always.service\nAfter=always.service\n[Service]\nExecStart=/bin/sh -c 'echo up >> DIR/needs; exec sleep 100'\n",
+	})
+	if r := m.call("start", "needs.service", "failure.service", "limited.service", "forced.service"); len(r.Errors) != 0 {
+		t.Fatalf("start: %+v", r.Errors)
+	}
+	pid := m.unit("always.service").MainPID
+	m.call("kill", "always.service")
+	m.until("it runs again, and what requires it", func() bool {
+		u := m.unit("always.service")
+		return u.Active == "active" && u.MainPID != pid && u.Restarts == 1 && m.unit("needs.service").Active == "active" && strings.Count(m.read("needs"), "up") == 2
+	})
+	m.write("go", "")
+	m.untilState("failure.service", "inactive", "dead")
+	m.untilState("limited.service", "failed", "failed")
+	if u := m.unit("limited.service"); u.Result != "start-limit-hit" {
+		t.Errorf("limited.service: %+v", u)
+	}
+	m.until("forced.service is run until the limit", func() bool { return strings.Count(m.read("forced"), "run") == 5 })
+
+	if r := m.call("stop", "always.service"); len(r.Errors) != 0 {
+		t.Fatalf("stop: %+v", r.Errors)
+	}
+	if a, n := m.unit("always.service").Active, m.unit("needs.service").Active; a != "inactive" || n != "inactive" {
+		t.Errorf("after stop: always %s, needs %s", a, n)
+	}
+}
+
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	notify := `python3 -c 'import os,socket,sys,time
+s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)
+while not os.path.exists("DIR/ready"): time.sleep(.01)
+s.sendto(b"READY=1\nSTATUS=at work",os.environ["NOTIFY_SOCKET"])
+time.sleep(100)'`
+	m := bootMachine(t, map[string]string{
+		"slow.service":    "[Service]\nType=notify\nExecStart=/bin/sh DIR/slow.sh\n",
+		"never.service":   "[Service]\nType=notify\nExecStart=/bin/sleep 100\nTimeoutStartSec=200ms\n",
+		"leaves.service":  "[Service]\nType=notify\nExecStart=/bin/true\n",
+		"missing.service": "[Service]\nExecStart=/nonexistent/program\n",
+		"masked.service":  "",
+	})
+	m.write("slow.sh", notify)
+	if _, err := initd.Call(m.dir+"/run", initd.Request{Verb: "start", Units: []string{"slow.service"}, NoBlock: true}); err != nil {
+		t.Fatal(err)
+	}
+	m.untilState("slow.service", "activating", "start")
+	m.write("ready", "")
+	m.until("it is ready", func() bool { u := m.unit("slow.service"); return u.Active == "active" && u.StatusText == "at work" })
+	for name, want := range map[string]string{"never.service": "a timeout was exceeded", "leaves.service": "before it was ready", "masked.service": "is masked", "unknown.service": "not found"} {
+		if r := m.call("start", name); len(r.Errors) != 1 || !strings.Contains(r.Errors[0].Message, want) {
+			t.Errorf("start %s: %+v, want %q", name, r.Errors, want)
+		}
+	}
+	m.call("start", "missing.service")
+	m.untilState("missing.service", "failed", "failed")
+	if log := m.read("journal/missing.service.log"); !strings.Contains(log, "Failed at step EXEC spawning /nonexistent/program: no such file or directory") || !strings.Contains(log, "status=203/EXEC") {
+		t.Errorf("the journal of missing.service: %s", log)
+	}
+}
+
+func TestReloadChangesUnits(t *testing.T) {
+	t.Parallel()
+	m := bootMachine(t, map[string]string{
+		"a.service":                    "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo $0 $X >> DIR/out' one\n",
+		"config/system.conf.d/10.conf": "[Manager]\nDefaultEnvironment=\"X=from the manager\"\n",
+	})
+	m.call("start", "a.service")
+	m.write("etc/a.service.d/10.conf", "[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo $0 $X >> DIR/out' two\nEnvironment=X=unit\n")
+	m.call("daemon-reload")
+	m.call("start", "a.service")
+	if got := m.read("out"); got != "one from the manager\ntwo unit\n" {
+		t.Errorf("out is %q", got)
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	trap := "[Service]\nExecStart=/bin/sh -c 'trap \"echo NAME >> DIR/stopped; exit 0\" TERM; echo NAME >> DIR/up; while :; do sleep 0.01; done'\n"
+	for _, how := range []struct {
+		name   string
+		end    func(m *machine)
+		signal syscall.Signal // by which reboot(2) ends process 1
+	}{
+		{"poweroff", func(m *machine) { m.call("poweroff") }, syscall.SIGINT},
+		{"reboot", func(m *machine) { m.call("reboot") }, syscall.SIGHUP},
+		{"power button", func(m *machine) { _ = m.cmd.Process.Signal(unix.SIGTERM) }, syscall.SIGINT},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			t.Parallel()
+			m := bootMachine(t, map[string]string{
+				"default.target":   "[Unit]\nWants=base.service top.service stubborn.service\n",
+				"base.service":     strings.ReplaceAll(trap, "NAME", "base"),
+				"top.service":      "[Unit]\nAfter=base.service\n" + strings.ReplaceAll(trap, "NAME", "top"),
+				"stubborn.service": "[Service]\nExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 0.01; done'\nTimeoutStopSec=100ms\n",
+			})
+			m.untilState("top.service", "active", "running")
+			m.untilState("stubborn.service", "active", "running")
+			m.until("they handle the signal", func() bool { return len(m.read("up")) == len("base\ntop\n") })
+			how.end(m)
+			<-m.ended
+			status := m.cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if !status.Signaled() || status.Signal() != how.signal {
+				t.Errorf("init ended with %v (%v), want the signal %v", status, m.err, how.signal)
+			}
+			if got := m.read("stopped"); got != "top\nbase\n" {
+				t.Errorf("stopped %q, want top before base", got)
+			}
+		})
+	}
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
+	m := bootMachine(t, map[string]string{"orphans.service": "[Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh -c '(sleep 0.05; echo late > DIR/late) & echo left'\n"})
+	m.call("start", "orphans.service")
+	m.until("the orphan has run", func() bool { return m.read("late") == "late\n" })
+	m.until("no process is left but init", func() bool {
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", m.cmd.Process.Pid, m.cmd.Process.Pid))
+		return len(strings.Fields(string(data))) == 0
+	})
+	data, _ := json.Marshal(m.unit("orphans.service"))
+	if !strings.Contains(string(data), `"Active":"inactive"`) {
+		t.Errorf("orphans.service: %s", data)
+	}
+}

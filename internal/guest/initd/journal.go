@@ -1,0 +1,142 @@
+package initd
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// JournalDir has a file for each unit, of lines "TIME IDENTIFIER[PID]: MESSAGE" with RFC 3339 times, oldest first, and the
+// older half beside it with the suffix ".1": journalctl reads them.
+const JournalDir = "/var/log/journal"
+
+const (
+	// journalFile is how large a file becomes before it is the older half.
+	journalFile = 8 << 20
+	// maxMessage is the longest line that is kept whole (journald's LineMax=48K).
+	maxMessage = 48 << 10
+)
+
+// SystemLog is the file of what is said outside of any unit: by init itself, and over /dev/log.
+const SystemLog = "system"
+
+type journal struct {
+	dir string
+
+	mu    sync.Mutex
+	files map[string]*journalLog
+}
+
+type journalLog struct {
+	f    *os.File
+	size int64
+}
+
+// write adds a line to a unit's file. A journal that cannot be written loses the line: what runs goes on.
+func (j *journal) write(name, identifier string, pid int, message []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	log := j.files[name]
+	path := filepath.Join(j.dir, name+".log")
+	if log == nil {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_CLOEXEC, 0o640)
+		if os.IsNotExist(err) {
+			_ = os.MkdirAll(j.dir, 0o755)
+			f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_CLOEXEC, 0o640)
+		}
+		if err != nil {
+			return
+		}
+		log = &journalLog{f: f}
+		if info, err := f.Stat(); err == nil {
+			log.size = info.Size()
+		}
+		if j.files == nil {
+			j.files = map[string]*journalLog{}
+		}
+		j.files[name] = log
+	}
+	line := make([]byte, 0, len(message)+64)
+	line = time.Now().UTC().AppendFormat(line, "2006-01-02T15:04:05.000000Z")
+	line = fmt.Appendf(line, " %s[%d]: ", identifier, pid)
+	line = append(line, message...)
+	line = append(line, '\n')
+	n, _ := log.f.Write(line)
+	if log.size += int64(n); log.size > journalFile {
+		log.f.Close()
+		delete(j.files, name)
+		_ = os.Rename(path, path+".1")
+	}
+}
+
+// copyLines writes what comes out of a service line by line, until its last process has closed it.
+func (j *journal) copyLines(r io.Reader, name string, source func() (identifier string, pid int), console io.Writer) {
+	lines := bufio.NewReaderSize(r, 4096)
+	var long []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		if len(part) > 0 {
+			long = append(long, part...)
+		}
+		if err == bufio.ErrBufferFull && len(long) < maxMessage {
+			continue
+		}
+		if len(long) > 0 {
+			message := bytes.TrimRight(long, "\r\n")
+			identifier, pid := source()
+			j.write(name, identifier, pid, message)
+			if console != nil {
+				fmt.Fprintf(console, "%s[%d]: %s\n", identifier, pid, message)
+			}
+			if long = long[:0]; cap(long) > 16<<10 {
+				long = nil
+			}
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return
+		}
+	}
+}
+
+// log says something as init, about a unit or, with an empty name, in general.
+func (m *manager) log(name, message string) {
+	if name == "" {
+		name = SystemLog
+	}
+	m.journal.write(name, "systemd", 1, []byte(message))
+}
+
+// logUnit says something about a unit that is its own whole sentence: "kubelet.service: Main process exited, ...".
+func (m *manager) logUnit(name, format string, args ...any) {
+	m.log(name, name+": "+fmt.Sprintf(format, args...))
+}
+
+// syslog takes one message of /dev/log: "<13>Nov 21 14:00:00 name[1]: text".
+func (m *manager) syslog(data []byte) {
+	text := strings.TrimRight(string(data), "\n\x00")
+	if i := strings.IndexByte(text, '>'); strings.HasPrefix(text, "<") && i > 0 && i < 5 {
+		text = text[i+1:]
+	}
+	if len(text) > 16 {
+		if _, err := time.Parse(time.Stamp, text[:15]); err == nil {
+			text = text[16:]
+		}
+	}
+	identifier, message, ok := strings.Cut(text, ": ")
+	if !ok || strings.ContainsAny(identifier, " \t") {
+		identifier, message = "unknown", text
+	}
+	pid := 0
+	if name, rest, ok := strings.Cut(identifier, "["); ok {
+		_, _ = fmt.Sscanf(rest, "%d]", &pid)
+		identifier = name
+	}
+	m.journal.write(SystemLog, identifier, pid, []byte(message))
+}
