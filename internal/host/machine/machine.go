@@ -26,7 +26,6 @@ package machine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -64,8 +63,8 @@ type Options struct {
 	Processes Processes
 	Subscribe func(func(process.Event)) (cancel func())
 	Network   Network
-	// Image is what the machine of an instance is made of. Its errors are the user's: they become the instance's state reason.
-	Image func(ctx context.Context, instance record.Instance) (Image, error)
+	// Images is what the machine of an instance is made of. Its errors are the user's: they become the instance's state reason.
+	Images func(ctx context.Context, instance record.Instance) (Image, error)
 	Log   *slog.Logger // slog.Default() when nil
 }
 
@@ -311,7 +310,7 @@ func (c *Controller) failed(ctx context.Context, key string, i record.Instance, 
 		code = known.Code
 	}
 	c.log.Error("could not launch a machine", "instance", i.ID, "error", err)
-	m.FailureCode, m.Failure = code, fmt.Sprintf("%s: %v", code, err)
+	m.FailureCode, m.Failure = code, err.Error()
 	if m.Boot > 1 || !m.LaunchedAt.IsZero() {
 		m.SystemStatus = ec2types.SummaryStatusImpaired
 		if m.ImpairedSince.IsZero() {

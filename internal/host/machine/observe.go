@@ -41,7 +41,7 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 		if m.LaunchedAt.IsZero() && i.Boot == 1 {
 			return c.failed(ctx, key, i, m, &Failure{internalError, errText(s.Error)})
 		}
-		m.FailureCode, m.Failure = internalError, internalError+": "+s.Error
+		m.FailureCode, m.Failure = internalError, s.Error
 	case launch.Running:
 		if m.State != ec2types.InstanceStateNameRunning {
 			m.State, m.LaunchedAt = ec2types.InstanceStateNameRunning, s.Since

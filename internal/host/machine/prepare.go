@@ -59,7 +59,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err := c.capacity(kind); err != nil {
 		return false, &Failure{noCapacity, err}
 	}
-	image, err := c.o.Image(ctx, i)
+	image, err := c.o.Images(ctx, i)
 	if err != nil {
 		return false, err
 	}
