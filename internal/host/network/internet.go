@@ -50,10 +50,21 @@ func (n *Network) openInternet() (*namespace, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	// A router does not wait for the internet's own controller.
+	if lo, err := s.LinkByName("lo"); made || err != nil || lo.Attrs().Flags&net.FlagUp == 0 {
+		if err := n.makeInternet(s); err != nil {
+			s.close()
+			return nil, fmt.Errorf("make the internet: %w", err)
+		}
+	}
 	if made {
 		n.internetMade()
 	}
-	return open(path)
+	return s, nil
 }
 
 // reconcileInternet makes what is between the VPCs and the host, and takes away namespaces that nobody is plugged into.
@@ -91,11 +102,8 @@ func (n *Network) makeInternet(s *namespace) error {
 	if err != nil {
 		return err
 	}
-	lo, err := s.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	return s.LinkSetUp(lo)
+	// As routes, the addresses below would do; it needs some to speak with.
+	return s.localAddresses([]netip.Addr{GatewayAddress(n.o.PublicRange), APIAddress(n.o.PublicRange)})
 }
 
 // makeHost connects the namespace with the host, and the host's internet with it.

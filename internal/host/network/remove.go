@@ -16,6 +16,18 @@ import (
 // and may be called again after it failed.
 func Remove(owner string) (removed []string, err error) {
 	var failures []error
+	link := HostLink(owner)
+	switch l, err := netlink.LinkByName(link); {
+	case errors.As(err, &netlink.LinkNotFoundError{}):
+	case err != nil:
+		failures = append(failures, fmt.Errorf("find link %s: %w", link, err))
+	default:
+		if err := netlink.LinkDel(l); err != nil {
+			failures = append(failures, fmt.Errorf("remove link %s: %w", link, err))
+		} else {
+			removed = append(removed, "link "+link)
+		}
+	}
 	entries, err := os.ReadDir(filepath.Join(runDirectory(owner), "netns"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		failures = append(failures, err)
@@ -27,20 +39,6 @@ func Remove(owner string) (removed []string, err error) {
 			continue
 		}
 		removed = append(removed, "network namespace "+path)
-	}
-	for _, link := range []string{HostLink(owner)} {
-		l, err := netlink.LinkByName(link)
-		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			continue
-		}
-		if err == nil {
-			err = netlink.LinkDel(l)
-		}
-		if err != nil {
-			failures = append(failures, fmt.Errorf("remove link %s: %w", link, err))
-			continue
-		}
-		removed = append(removed, "link "+link)
 	}
 	if gone, err := removeHostTable(owner); err != nil {
 		failures = append(failures, err)

@@ -10,11 +10,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
+	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -34,6 +34,7 @@ type world struct {
 	*Network
 	store *store.Store
 	owner string
+	stop  func() // ends the controllers; they end with the test anyway
 }
 
 // newWorld runs a network over an empty store until the test ends.
@@ -58,7 +59,7 @@ func newWorld(t testing.TB) *world {
 		}
 		os.Remove("/run/coracle/ranges/" + public.Addr().String())
 	})
-	w.start()
+	w.stop = w.start()
 	return w
 }
 
@@ -68,15 +69,12 @@ func (w *world) start() (stop func()) {
 	done := make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	go func() { done <- reconcile.Run(ctx, log, w.Controllers()...) }()
-	stop = func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
-		if err, open := <-done; open {
-			close(done)
-			if err != nil {
-				w.Errorf("run: %v", err)
-			}
+		if err := <-done; err != nil {
+			w.Errorf("run: %v", err)
 		}
-	}
+	})
 	w.Cleanup(stop)
 	return stop
 }
@@ -280,5 +278,52 @@ func (w *world) reaches(holder, address string, want bool) {
 
 func instanceOf(e record.NetworkInterface) string { return e.Attachment.InstanceID }
 
-var _ = slices.Contains[[]int]
-var _ = aws.String
+// run runs a command in a namespace.
+func (w *world) run(name string, argv ...string) string {
+	w.Helper()
+	var out []byte
+	err := w.In(name, func() (err error) {
+		out, err = exec.CommandContext(w.Context(), argv[0], argv[1:]...).CombinedOutput()
+		return err
+	})
+	if err != nil {
+		w.Fatalf("%v: %v\n%s", argv, err, out)
+	}
+	return string(out)
+}
+
+// inside does something to a namespace.
+func (w *world) inside(name string, f func(*namespace) error) {
+	w.Helper()
+	s, err := open(w.Namespace(name))
+	if err == nil {
+		defer s.close()
+		err = f(s)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func dialer() *net.Dialer { return &net.Dialer{Timeout: patience} }
+
+// listenOnHost listens in the namespace of the host and is the listener's address.
+func listenOnHost(t testing.TB, address string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// publicServer is the address of somebody on the internet who answers like [world.serve].
+func (w *world) publicServer() string {
+	w.Helper()
+	address := netip.AddrPortFrom(nth(w.o.PublicRange, 20), 80).String()
+	w.serve(InternetNamespace, address)
+	return address
+}
+
+func hostOf(address string) string { return netip.MustParseAddrPort(address).Addr().String() }

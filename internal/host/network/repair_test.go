@@ -1,0 +1,328 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// pair is a VPC with a client and a server, which has a public address.
+func (w *world) pair() (v vpc, client, server record.NetworkInterface) {
+	w.Helper()
+	v = w.newVPC("10.0.0.0/16")
+	s := w.newSubnet(v, "10.0.1.0/24")
+	gateway := w.newInternetGateway(v)
+	table := w.newRouteTable(v, defaultRoute(gateway.ID))
+	change(w, record.Subnets, s, func(r *record.Subnet) { r.RouteTableID = table.ID })
+	g := w.open(v)
+	client, server = w.newENI(s, "", 0, g, "10.0.1.10"), w.newENI(s, "", 0, g, "10.0.1.11")
+	w.newAddress(w.publicAddress(1), server)
+	w.plugged(client, server)
+	return v, client, server
+}
+
+// whole fails the test unless the pair's packets flow, inside and from the host.
+func (w *world) whole(client, server record.NetworkInterface) {
+	w.Helper()
+	w.plugged(client, server)
+	var l, l2 net.Listener
+	w.eventually("listen", func() (err error) {
+		l, err = w.Listen(w.Context(), instanceOf(server), "tcp", "0.0.0.0:80")
+		return err
+	})
+	defer l.Close()
+	w.eventually("listen", func() (err error) {
+		l2, err = w.Listen(w.Context(), VPCNamespace(server.VPCID), "tcp", "169.254.169.254:80")
+		return err
+	})
+	defer l2.Close()
+	w.eventually("call inside the VPC", func() error {
+		c, err := w.Dial(w.Context(), instanceOf(client), "tcp", "10.0.1.11:80")
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	w.eventually("call from the host", func() error {
+		c, err := dialer().Dial("tcp", w.publicAddress(1)+":80")
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	w.eventually("call the metadata service", func() error {
+		c, err := w.Dial(w.Context(), instanceOf(client), "tcp", "169.254.169.254:80")
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+}
+
+func TestWhatSomebodyRemovesComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, client, server := w.pair()
+	w.whole(client, server)
+	router := VPCNamespace(v.ID)
+	deleteLink := func(name, link string) {
+		w.inside(name, func(s *namespace) error {
+			l, err := s.LinkByName(link)
+			if err != nil {
+				return err
+			}
+			return s.LinkDel(l)
+		})
+	}
+	for _, c := range []struct {
+		what   string
+		damage func()
+	}{
+		{"a port of the router", func() { deleteLink(router, port{eni: client}.link()) }},
+		{"eth0 of an instance", func() { deleteLink(instanceOf(client), "eth0") }},
+		{"the address of eth0", func() { w.run(instanceOf(client), "ip", "addr", "flush", "dev", "eth0") }},
+		{"a port that is down", func() { w.run(router, "ip", "link", "set", port{eni: client}.link(), "down") }},
+		{"the link to the internet", func() { deleteLink(router, gatewayLink) }},
+		{"the link to the host", func() { deleteLink(InternetNamespace, hostSide) }},
+		{"all routes", func() { w.run(router, "ip", "route", "flush", "table", "main") }},
+		{"all rules of routing", func() {
+			w.run(router, "ip", "rule", "flush")
+			w.run(router, "ip", "rule", "add", "from", "all", "table", "local", "pref", "0")
+			w.run(router, "ip", "rule", "add", "from", "all", "table", "main", "pref", "32766")
+		}},
+		{"all addresses of the router", func() { w.run(router, "ip", "addr", "flush", "dev", "lo") }},
+		{"the nftables table", func() {
+			w.inside(router, func(s *namespace) error {
+				conn, err := nftables.New(nftables.WithNetNSFd(int(s.file.Fd())))
+				if err != nil {
+					return err
+				}
+				conn.DelTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyINet})
+				return conn.Flush()
+			})
+		}},
+		{"a base chain that somebody added", func() {
+			w.inside(router, func(s *namespace) error {
+				conn, err := nftables.New(nftables.WithNetNSFd(int(s.file.Fd())))
+				if err != nil {
+					return err
+				}
+				policy := nftables.ChainPolicyDrop
+				conn.AddChain(&nftables.Chain{Name: "mine", Table: &nftables.Table{Name: tableName, Family: nftables.TableFamilyINet}, Type: nftables.ChainTypeFilter,
+					Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &policy})
+				return conn.Flush()
+			})
+		}},
+		{"the namespace of an instance", func() { w.unmount(instanceOf(client)) }},
+		{"the namespace of the VPC", func() { w.unmount(router) }},
+		{"the namespace of the internet", func() { w.unmount(InternetNamespace) }},
+		{"everything, as a reboot does", func() {
+			if _, err := Remove(w.owner); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"everything, and the files stay", func() {
+			for _, name := range []string{InternetNamespace, router, instanceOf(client), instanceOf(server)} {
+				w.unmount(name)
+				if err := os.WriteFile(w.Namespace(name), nil, 0o444); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			c.damage()
+			w.sync(v)
+			w.whole(client, server)
+		})
+	}
+}
+
+// unmount takes a namespace away; its links go with it at once, as nobody else is inside.
+func (w *world) unmount(name string) {
+	w.Helper()
+	if err := errors.Join(dropLinks(w.Namespace(name)), removeNamespace(w.Namespace(name))); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// sync is what the resync does some time later.
+func (w *world) sync(v vpc) {
+	w.Helper()
+	for range 2 { // the internet's namespace may be made by either
+		if _, err := w.reconcileInternet(w.Context(), InternetNamespace); err != nil {
+			w.Fatal(err)
+		}
+		w.settle(v)
+	}
+}
+
+func TestADaemonThatStartsAgainDisturbsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, client, server := w.pair()
+	w.serve(instanceOf(server), "10.0.1.11:81")
+	inside, outside := w.connect(instanceOf(client), "10.0.1.11:81"), w.connect(InternetNamespace, w.publicAddress(1)+":81")
+	identity, err := w.Identity(instanceOf(client))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		again, err := New(w.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again.reconcileInternet(t.Context(), InternetNamespace); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := again.Plugged(instanceOf(client)); ok || err != nil {
+			t.Errorf("before it has looked: plugged %v, %v", ok, err)
+		}
+		if _, err := again.reconcileVPC(t.Context(), v.Key()); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := again.Plugged(instanceOf(client)); !ok || err != nil {
+			t.Errorf("plugged %v, %v", ok, err)
+		}
+		inside.alive()
+		outside.alive()
+	}
+	if now, err := w.Identity(instanceOf(client)); err != nil || now != identity {
+		t.Errorf("another namespace: %v", err)
+	}
+}
+
+func TestRenewEmptiesANamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, client, server := w.pair()
+	w.run(instanceOf(client), "ip", "rule", "add", "from", "10.9.9.9", "table", "77")
+	if err := w.Renew(t.Context(), instanceOf(client)); err != nil {
+		t.Fatal(err)
+	}
+	if rules := w.run(instanceOf(client), "ip", "rule"); strings.Contains(rules, "10.9.9.9") {
+		t.Errorf("a rule was left:\n%s", rules)
+	}
+	w.whole(client, server)
+}
+
+func TestWhatIsDetachedOrDeletedGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, client, server := w.pair()
+	second := w.newENI(w.subnetOf(client), instanceOf(client), 1, nil, "10.0.1.20")
+	w.plugged(second)
+	if out := w.run(instanceOf(client), "ip", "-br", "link", "show", "eth1"); !strings.Contains(out, second.MACAddress) || !strings.Contains(out, "DOWN") {
+		t.Errorf("a hot-plugged interface: %s", out)
+	}
+	remove(w, record.NetworkInterfaces, second)
+	w.settle(v)
+	if out := w.run(instanceOf(client), "ip", "-br", "link"); strings.Contains(out, "eth1") {
+		t.Errorf("a detached interface is there:\n%s", out)
+	}
+	w.whole(client, server)
+	remove(w, record.NetworkInterfaces, client)
+	w.settle(v)
+	if _, err := w.Identity(instanceOf(client)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the namespace of an instance without interfaces: %v", err)
+	}
+	remove(w, record.NetworkInterfaces, server)
+	remove(w, record.VPCs, v.VPC)
+	w.eventually("remove the VPC", func() error {
+		_, err := w.Identity(VPCNamespace(v.ID))
+		if err == nil {
+			return errors.New("the router is there")
+		}
+		return nil
+	})
+	w.inside(InternetNamespace, func(s *namespace) error {
+		if _, err := s.LinkByName(vpcLink(v.ID)); !errors.As(err, &netlink.LinkNotFoundError{}) {
+			t.Errorf("the link to a deleted VPC: %v", err)
+		}
+		return nil
+	})
+}
+
+func (w *world) subnetOf(e record.NetworkInterface) record.Subnet {
+	w.Helper()
+	row, err := record.Subnets(w.store).Get(w.Context(), record.EC2Key(account, region, e.SubnetID))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return row.Value
+}
+
+func TestRemoveLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, client, server := w.pair()
+	w.whole(client, server)
+	// A socket inside keeps a namespace alive, but nothing that is plugged into it.
+	l, err := w.Listen(t.Context(), VPCNamespace(v.ID), "tcp", "169.254.169.254:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	w.stop()
+	removed, err := Remove(w.owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(removed) != 6 { // internet, VPC, two instances; link; table
+		t.Errorf("removed %q", removed)
+	}
+	if _, err := os.Lstat(filepath.Join("/run/coracle", w.owner)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the run directory: %v", err)
+	}
+	if _, err := netlink.LinkByName(HostLink(w.owner)); !errors.As(err, &netlink.LinkNotFoundError{}) {
+		t.Errorf("the host's link: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), w.owner) {
+		t.Errorf("mounts of %s are left, or %v", w.owner, err)
+	}
+	if again, err := Remove(w.owner); err != nil || len(again) != 0 {
+		t.Errorf("once more: %q, %v", again, err)
+	}
+}
+
+func TestTwoNetworksOnOneHost(t *testing.T) {
+	t.Parallel()
+	for i := range 2 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			_, client, server := w.pair()
+			w.whole(client, server)
+		})
+	}
+}
+
+func TestPublicRangesDiffer(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		r, err := ChoosePublicRange()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove("/run/coracle/ranges/" + r.Addr().String())
+		if seen[r.String()] || r.Bits() != 21 || !benchmark.Contains(r.Addr()) {
+			t.Errorf("%s, after %v", r, seen)
+		}
+		seen[r.String()] = true
+	}
+}
