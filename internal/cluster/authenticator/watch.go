@@ -97,6 +97,7 @@ func (s *served) set(data map[string]string) {
 // watching is a watcher of one cluster's aws-auth.
 type watching struct {
 	clusterID, endpoint string
+	port                int
 	stop                context.CancelFunc
 	done                chan struct{}
 }
@@ -124,8 +125,8 @@ func (a *Authenticator) Run(ctx context.Context) error {
 			a.log.Error("cannot watch aws-auth", "cluster", key, "error", err)
 			return
 		}
-		id, endpoint := row.Value.ClusterID, row.Value.Endpoint
-		if ran && id == was.clusterID && endpoint == was.endpoint {
+		id, endpoint, port := row.Value.ClusterID, row.Value.Endpoint, row.Value.Port
+		if ran && id == was.clusterID && endpoint == was.endpoint && port == was.port {
 			return
 		}
 		end(key)
@@ -135,7 +136,7 @@ func (a *Authenticator) Run(ctx context.Context) error {
 		if id == "" || endpoint == "" {
 			return
 		}
-		w := watching{clusterID: id, endpoint: endpoint, done: make(chan struct{})}
+		w := watching{clusterID: id, endpoint: endpoint, port: port, done: make(chan struct{})}
 		var within context.Context
 		within, w.stop = context.WithCancel(ctx)
 		running[key] = w

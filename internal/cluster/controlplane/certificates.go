@@ -273,6 +273,9 @@ func (c *Controller) leaves(p plane) ([]leaf, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.public != nil {
+		addresses = append(addresses, p.public)
+	}
 	serving := leaf{
 		name: "kube-apiserver", user: "kube-apiserver", server: true,
 		dns: []string{

@@ -27,7 +27,11 @@ func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user st
 	if err != nil {
 		return nil, err
 	}
-	if seen.Value.Endpoint == "" {
+	port, err := portOf(seen.Value)
+	if err != nil {
+		return nil, err
+	}
+	if port == 0 {
 		return nil, fmt.Errorf("cluster %s has no endpoint yet", cluster.Name)
 	}
 	secrets, err := c.secrets.Get(ctx, cluster.Key())
@@ -38,7 +42,7 @@ func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user st
 	if err != nil {
 		return nil, err
 	}
-	return c.config(k, seen.Value.Endpoint, user, groups...)
+	return c.config(k, localURL(port), user, groups...)
 }
 
 func (c *Controller) config(k keys, endpoint, user string, groups ...string) (*rest.Config, error) {
@@ -55,7 +59,7 @@ func (c *Controller) config(k keys, endpoint, user string, groups ...string) (*r
 
 // bootstrapClient is eks:cluster-bootstrap, with the powers of system:masters.
 func (c *Controller) bootstrapClient(p plane) (*rest.Config, *http.Client, error) {
-	config, err := c.config(p.keys, p.endpoint(), userBootstrap, "system:masters")
+	config, err := c.config(p.keys, p.url(), userBootstrap, "system:masters")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -23,7 +23,7 @@ func TestCloudControllerManager(t *testing.T) {
 	})
 	c := d.create(newCluster("cloudy", "1.35"))
 	d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
-	port, err := portOf(d.plane(c).Endpoint)
+	port, err := portOf(d.plane(c))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,11 +37,23 @@ type plane struct {
 	minor   string
 	program string // the bundle
 	port    int    // of the API server, on 127.0.0.1
+	public  net.IP // the address of its public endpoint; nil where machines have no network
 	network network
 	keys    keys
 }
 
-func (p plane) endpoint() string { return "https://127.0.0.1:" + strconv.Itoa(p.port) }
+// url is that of the API server for what is on this host and belongs to the cluster: the shortest way.
+func (p plane) url() string { return localURL(p.port) }
+
+func localURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
+
+// endpoint is the URL of the API server for users.
+func (p plane) endpoint() string {
+	if p.public == nil {
+		return p.url()
+	}
+	return "https://" + endpointName(p.cluster)
+}
 
 // local is a loopback address of the cluster's own, where its other components have their usual
 // ports. The port of the API server is unique on this machine, so the address is too.
@@ -106,7 +118,7 @@ func (c *Controller) specify(p plane) (components, error) {
 		kubeScheduler:          {"system:kube-scheduler", "kube-scheduler"},
 		cloudControllerManager: {userCloudController, "cloud-controller-manager"},
 	} {
-		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.endpoint(), user.name, user.certificate); err != nil {
+		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.url(), user.name, user.certificate); err != nil {
 			return out, err
 		}
 	}
@@ -152,6 +164,9 @@ func (c *Controller) specify(p plane) (components, error) {
 		"--cluster-name="+p.cluster.Name,
 		"--allocate-node-cidrs=false",
 		"--configure-cloud-routes=false",
+		// Instances are described in batches that wait a tenth of a second for company: with one node at a time
+		// (the default) a hundred that join together would be initialised one after the other.
+		"--concurrent-node-syncs=20",
 		"--use-service-account-credentials=true",
 	))
 	spec.Env = append(append(spec.Env, "AWS_EC2_METADATA_DISABLED=true"), cloud.Env...)
@@ -309,6 +324,13 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	}
 	if len(hooks.Authentication) > 0 {
 		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
+	}
+	if c.o.Endpoints != nil {
+		dir, err := write(files{"egress.yaml": egress(c.o.Endpoints.EgressSocket(cluster.ID))})
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--egress-selector-config-file="+filepath.Join(dir, "egress.yaml"))
 	}
 	if k := cluster.KubeAPIServer; k != nil && k.ServiceNodePortRange != nil {
 		args = append(args, fmt.Sprintf("--service-node-port-range=%d-%d", k.ServiceNodePortRange.MinPort, k.ServiceNodePortRange.MaxPort))

@@ -94,6 +94,27 @@ func authentication(minor string) ([]byte, error) {
 	})
 }
 
+// egress sends what the API server asks of kubelets, of webhooks and of aggregated APIs through the proxy. What belongs to the control
+// plane, its etcd, its authenticator, and webhooks given by URL, it reaches directly.
+func egress(socket string) []byte {
+	return fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport:
+      uds:
+        udsName: %s
+- name: controlplane
+  connection:
+    proxyProtocol: Direct
+- name: etcd
+  connection:
+    proxyProtocol: Direct
+`, socket)
+}
+
 // encryption encrypts Secrets in etcd with the cluster's newest key.
 func encryption(all [][]byte) ([]byte, error) {
 	var list []any

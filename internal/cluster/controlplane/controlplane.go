@@ -70,6 +70,17 @@ type Webhooks struct {
 	Authentication, Authorization []byte
 }
 
+// Endpoints leads users and machines to the API servers, and those into the VPCs of their clusters, where machines have
+// networks. *endpoint.Controller does.
+type Endpoints interface {
+	// PublicAddress chooses an address for a cluster's public endpoint that is not taken.
+	PublicAddress(taken []string) (string, error)
+	// Apply makes the endpoints of the cluster as its rows in the store say, and returns once they are.
+	Apply(ctx context.Context, cluster record.Cluster) error
+	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same.
+	EgressSocket(clusterID string) string
+}
+
 // CloudProvider is how a cluster's cloud controller manager reaches AWS's APIs.
 type CloudProvider struct {
 	// Endpoint is the URL that serves every AWS API: "http://127.0.0.1:4566".
@@ -100,6 +111,8 @@ type Options struct {
 	Stopped func(context.Context, record.Cluster) error
 	// CloudProvider is a cluster's way to AWS; without it no cloud controller manager runs (optional).
 	CloudProvider func(record.Cluster) (CloudProvider, error)
+	// Endpoints stands before the API servers; without it a cluster's endpoint is https://127.0.0.1:PORT (optional).
+	Endpoints Endpoints
 
 	Log   *slog.Logger     // slog.Default() when nil
 	Clock clock.WithTicker // the real one when nil

@@ -1,10 +1,12 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,12 +17,21 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // The test binary plays the daemons that are killed.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "endpoint" { // and the process that stands before API servers
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		if err := endpoint.Serve(ctx, os.Args[3], slog.New(slog.NewTextHandler(os.Stderr, nil))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		stop()
+		os.Exit(0)
+	}
 	dir, owner, ok := strings.Cut(os.Getenv("CORACLE_TEST_DAEMON"), "|")
 	if !ok {
 		os.Exit(m.Run())

@@ -38,6 +38,9 @@ func (c *Controller) create(ctx context.Context, cluster record.Cluster, minor s
 	if err != nil {
 		return err
 	}
+	if err := c.reach(ctx, cluster); err != nil {
+		return err
+	}
 	crashBeforeReady.Here()
 	err = c.observe(ctx, cluster, func(o *record.ControlPlane) {
 		o.Ready = true
@@ -138,7 +141,7 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 		return p, err
 	}
 	var err error
-	if p.port, err = c.port(ctx, p); err != nil {
+	if err = c.place(ctx, &p); err != nil {
 		return p, err
 	}
 	return p, c.issue(p)
@@ -160,28 +163,63 @@ func (c *Controller) bundle(ctx context.Context, cluster record.Cluster, minor s
 	return path, err
 }
 
-// port is where the cluster's API server listens. It is recorded with the endpoint and stays the
-// same, unless another program took it while the API server was down.
-func (c *Controller) port(ctx context.Context, p plane) (int, error) {
+// reach makes the cluster reachable as its endpoint access says.
+func (c *Controller) reach(ctx context.Context, cluster record.Cluster) error {
+	if c.o.Endpoints == nil {
+		return nil
+	}
+	if err := c.o.Endpoints.Apply(ctx, cluster); err != nil {
+		return fmt.Errorf("make the cluster's endpoint reachable: %w", err)
+	}
+	return nil
+}
+
+// place chooses where the cluster is to be found, and records it: the port of its API server and the address of its public
+// endpoint stay the same, unless another program took the port while the API server was down.
+func (c *Controller) place(ctx context.Context, p *plane) error {
 	c.ports.Lock()
 	defer c.ports.Unlock()
 	planes, err := c.planes.List(ctx, "")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var own int
-	var taken []int
+	var public string
+	var ports []int
+	var publics []string
 	for _, row := range planes {
-		n, err := portOf(row.Value.Endpoint)
+		n, err := portOf(row.Value)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if row.Key == p.cluster.Key() {
-			own = n
-		} else if n != 0 {
-			taken = append(taken, n)
+		switch {
+		case row.Key == p.cluster.Key():
+			own, public = n, row.Value.PublicAddress
+		case n != 0:
+			ports, publics = append(ports, n), append(publics, row.Value.PublicAddress)
 		}
 	}
+	if p.port, err = c.port(ctx, *p, own, ports); err != nil {
+		return err
+	}
+	switch {
+	case c.o.Endpoints == nil:
+		public = ""
+	case public == "":
+		if public, err = c.o.Endpoints.PublicAddress(publics); err != nil {
+			return err
+		}
+	}
+	p.public = net.ParseIP(public)
+	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
+		o.Port, o.PublicAddress, o.Endpoint = p.port, public, p.endpoint()
+		o.CertificateAuthority = p.keys.ca.pem
+		o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
+	})
+}
+
+// port is the API server's: its own, or a new one.
+func (c *Controller) port(ctx context.Context, p plane, own int, taken []int) (int, error) {
 	if own != 0 && (len(c.running(p)) > 0 || becomesFree(ctx, own)) {
 		return own, nil
 	}
@@ -190,21 +228,17 @@ func (c *Controller) port(ctx context.Context, p plane) (int, error) {
 		return 0, fmt.Errorf("choose the API server's port: %w", err)
 	}
 	if own != 0 {
-		c.log.Warn("another program has taken the API server's port; the endpoint changes", "cluster", p.cluster.Name, "old", own, "new", chosen)
+		c.log.Warn("another program has taken the API server's port", "cluster", p.cluster.Name, "old", own, "new", chosen)
 	}
-	return chosen, c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
-		o.Endpoint = "https://127.0.0.1:" + strconv.Itoa(chosen)
-		o.CertificateAuthority = p.keys.ca.pem
-		o.ClusterSecurityGroupID = p.network.securityGroup
-		o.NetworkInterfaceIDs = p.network.interfaceIDs()
-	})
+	return chosen, nil
 }
 
-func portOf(endpoint string) (int, error) {
-	if endpoint == "" {
-		return 0, nil
+// portOf is the recorded port of an API server. An older Coracle recorded it in the endpoint alone.
+func portOf(o record.ControlPlane) (int, error) {
+	if o.Port != 0 || o.Endpoint == "" {
+		return o.Port, nil
 	}
-	u, err := url.Parse(endpoint)
+	u, err := url.Parse(o.Endpoint)
 	if err != nil {
 		return 0, fmt.Errorf("recorded endpoint: %w", err)
 	}

@@ -60,11 +60,7 @@ func (c *Controller) maintain(ctx context.Context, cluster record.Cluster, minor
 	if err := logging.RetireAuditLogs(c.dir(cluster.ID, "log"), instanceOf(components.apiServer.Name), c.clock.Now()); err != nil {
 		return err
 	}
-	err = c.observe(ctx, cluster, func(o *record.ControlPlane) {
-		o.Endpoint, o.CertificateAuthority = p.endpoint(), p.keys.ca.pem
-		o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
-	})
-	if err != nil {
+	if err := c.reach(ctx, cluster); err != nil {
 		return err
 	}
 	return c.endUpdates(ctx, open, nil)
