@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"syscall"
 
+	"github.com/coracle-eks/coracle/internal/guest/bootstrap"
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
@@ -29,6 +30,13 @@ var applets = map[string]applet{
 	"cloud-init": func(args []string) int { return cloudinit.Main(args, os.Stdout, os.Stderr) },
 	"imds":       func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
 	"sudo":       sudo,
+
+	"eks-bootstrap":       func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
+	"get-ecr-uri":         func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },
+	"max-pods-calculator": func(args []string) int { return bootstrap.MaxPods(args, os.Stdout, os.Stderr) },
+	"private-dns-name":    func([]string) int { return bootstrap.PrivateDNSName(os.Stdout, os.Stderr) },
+	"provider-id":         func([]string) int { return bootstrap.ProviderID(os.Stdout, os.Stderr) },
+	"pull-sandbox-image":  func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
 }
 
 var control = systemctl.Command{Stdout: os.Stdout, Stderr: os.Stderr}

@@ -182,8 +182,10 @@ func (m *manager) tmpfiles() {
 	for _, dir := range []string{"/run/lock", "/run/user", "/run/containerd", "/var/log/journal", "/var/log/containers", "/var/log/pods", "/var/lib/cloud", "/var/tmp"} {
 		_ = os.MkdirAll(dir, 0o755)
 	}
-	_ = os.Chmod("/tmp", 0o1777)
-	_ = os.Chmod("/var/tmp", 0o1777)
+	for _, dir := range []string{"/tmp", "/var/tmp"} {
+		_ = os.Chmod(dir, 0o777|os.ModeSticky)
+	}
+	m.sysctl()
 }
 
 func readFile(name string) string {

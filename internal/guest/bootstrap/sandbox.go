@@ -1,0 +1,88 @@
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+var sandbox = regexp.MustCompile(`(?m)^\s*sandbox(?:_image)?\s*=\s*["']([^"']+)["']`)
+
+// PullSandboxImage is the program pull-sandbox-image.sh, the unit sandbox-image.service: the kubelet's first pod is not to wait
+// for, or fail by, an image that the kubelet itself does not pull.
+func PullSandboxImage(stdout, stderr io.Writer) int {
+	const file = "/etc/containerd/config.toml"
+	config, err := os.ReadFile(file)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	m := sandbox.FindSubmatch(config)
+	if m == nil {
+		fmt.Fprintf(stderr, "Skipping ... missing sandbox image in %s\n", file)
+		return 0
+	}
+	image := string(m[1])
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "ctr", "--namespace", "k8s.io", "images", "ls", "-q", "name=="+image).Output(); err == nil && strings.TrimSpace(string(out)) == image {
+		fmt.Fprintf(stderr, "Skipping ... sandbox image '%s' is already present\n", image)
+		return 0
+	}
+	for attempt := 0; ; attempt++ {
+		args := []string{"--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"}
+		if password, err := ecrPassword(ctx, image); err == nil {
+			args = append(args, "--user", "AWS:"+password)
+		} else {
+			fmt.Fprintf(stderr, "Unable to retrieve the ECR password. Image pull may not be properly authenticated. %v\n", err)
+		}
+		pull := exec.CommandContext(ctx, "ctr", append(args, image)...)
+		pull.Stdout, pull.Stderr = stdout, stderr
+		if err = pull.Run(); err == nil {
+			return 0
+		}
+		fmt.Fprintf(stderr, "pull %s: %v\n", image, err)
+		if attempt == 3 {
+			return 1
+		}
+		select {
+		case <-ctx.Done():
+			return 1
+		case <-time.After(time.Duration(1<<attempt) * time.Second):
+		}
+	}
+}
+
+// ecrPassword asks the kubelet's credential provider.
+func ecrPassword(ctx context.Context, image string) (string, error) {
+	const provider = "/etc/eks/image-credential-provider/ecr-credential-provider"
+	request, err := json.Marshal(map[string]string{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderRequest", "image": image})
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, provider, "get-credentials")
+	cmd.Stdin = bytes.NewReader(request)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	var answer struct {
+		Auth map[string]struct{ Password string }
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return "", err
+	}
+	for _, a := range answer.Auth {
+		return a.Password, nil
+	}
+	return "", fmt.Errorf("%s has no credentials for %s", provider, image)
+}
