@@ -1,0 +1,259 @@
+package simulated
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// kubeletPort is where kubelets serve.
+const kubeletPort = 10250
+
+// EgressSocket is the path of a unix socket at which an API server's egress selector finds the kubelets of a cluster, by HTTP
+// CONNECT to their private addresses, which are nowhere else. Nothing else is to be found there.
+func (c *Controller) EgressSocket(clusterID string) string {
+	return filepath.Join(c.o.Dir, clusterID+".sock")
+}
+
+// serveKubelets answers at the socket until ctx ends.
+func (f *fleet) serveKubelets(ctx context.Context) {
+	if f.c.o.Dir == "" {
+		return
+	}
+	path := f.c.EgressSocket(f.cluster.ID)
+	l, err := listen(path)
+	if err != nil {
+		f.c.log.Error("serve the simulated kubelets", "cluster", f.cluster.Name, "error", err)
+		return
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if ctx.Err() == nil {
+				f.c.log.Error("serve the simulated kubelets", "cluster", f.cluster.Name, "error", err)
+			}
+			return
+		}
+		serving.Go(func() {
+			defer conn.Close()
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			defer stop()
+			f.connectTo(ctx, conn)
+		})
+	}
+}
+
+// listen takes the place of a daemon that is gone.
+func listen(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		l.SetUnlinkOnClose(false) // the place may be another's by then
+	}
+	return l, err
+}
+
+// connectTo serves one CONNECT.
+func (f *fleet) connectTo(ctx context.Context, conn net.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // a connection without deadlines serves as well
+	in := bufio.NewReader(conn)
+	r, err := http.ReadRequest(in)
+	if err != nil {
+		return
+	}
+	refuse := func(text string) {
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text) // who asked is gone
+	}
+	host, port, err := net.SplitHostPort(r.Host)
+	if err != nil || r.Method != http.MethodConnect {
+		refuse("only CONNECT to host:port")
+		return
+	}
+	k := f.at(host)
+	if k == nil || port != strconv.Itoa(kubeletPort) {
+		refuse(fmt.Sprintf("the machines of cluster %s are simulated: nothing listens at %s", f.cluster.Name, r.Host))
+		return
+	}
+	if _, err := fmt.Fprint(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	server := &http.Server{
+		Handler: k.handler(), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		TLSConfig: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.certificate(ctx) }, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+	}
+	_ = conn.SetDeadline(time.Time{})
+	one := &oneListener{conn: &buffered{conn, in}, done: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	_ = server.ServeTLS(one, "", "") // ends with the connection
+}
+
+// at is the node with that address or name.
+func (f *fleet) at(host string) *kubelet {
+	address, err := netip.ParseAddr(host)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		return f.kubelets[host]
+	}
+	for _, k := range f.kubelets {
+		if k.ip == address {
+			return k
+		}
+	}
+	return nil
+}
+
+// handler answers what an API server asks a kubelet.
+func (k *kubelet) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		what, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		thing := map[string]string{"containerLogs": "there are no logs", "exec": "there is nothing to execute a command in", "run": "there is nothing to execute a command in",
+			"attach": "there is nothing to attach to", "portForward": "nothing listens on any port"}[what]
+		switch {
+		case what == "healthz":
+			fmt.Fprint(w, "ok")
+			return
+		case thing == "":
+			thing = "there is no /" + what
+		}
+		text := fmt.Sprintf("machine %s is simulated and nothing runs in its pods: %s (coracle serve --machines namespace runs real ones)", k.instance.ID, thing)
+		// An API server passes on the words of a 400, and of few others.
+		http.Error(w, text, http.StatusBadRequest)
+	})
+}
+
+// certificate is what the node serves with. It asks for one as a kubelet does that rotates its certificates, but only when
+// somebody wants to see it: most simulated nodes are never asked.
+func (k *kubelet) certificate(ctx context.Context) (*tls.Certificate, error) {
+	k.serving.Lock()
+	defer k.serving.Unlock()
+	if k.served != nil && time.Now().Before(k.served.Leaf.NotAfter.Add(-time.Hour)) {
+		return k.served, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject:  pkix.Name{CommonName: "system:node:" + k.name, Organization: []string{"system:nodes"}},
+		DNSNames: []string{k.name}, IPAddresses: []net.IP{k.ip.AsSlice()},
+	}, key)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(certificatesv1.CertificateSigningRequest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeletServingSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+	var have certificatesv1.CertificateSigningRequest
+	if err := k.send(ctx, http.MethodPost, requests, jsonType, body, &have); err != nil {
+		return nil, fmt.Errorf("ask for a serving certificate of node %s: %w", k.name, err)
+	}
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for len(have.Status.Certificate) == 0 {
+		for _, c := range have.Status.Conditions {
+			if c.Type != certificatesv1.CertificateApproved {
+				return nil, fmt.Errorf("the serving certificate of node %s: %s: %s", k.name, c.Reason, c.Message)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the serving certificate of node %s has not been signed: %w", k.name, ctx.Err())
+		case <-look.C:
+		}
+		if err := k.send(ctx, http.MethodGet, requests+"/"+have.Name, jsonType, nil, &have); err != nil {
+			return nil, err
+		}
+	}
+	block, _ := pem.Decode(have.Status.Certificate)
+	if block == nil {
+		return nil, fmt.Errorf("the serving certificate of node %s is no PEM", k.name)
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("the serving certificate of node %s: %w", k.name, err)
+	}
+	k.served = &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key, Leaf: leaf}
+	return k.served, nil
+}
+
+// buffered is a connection some of which has been read ahead.
+type buffered struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (b *buffered) Read(p []byte) (int, error) { return b.in.Read(p) }
+
+// oneListener gives one connection to a server, and ends when that is closed.
+type oneListener struct {
+	conn  net.Conn
+	given sync.Once
+	done  chan struct{}
+	over  sync.Once
+}
+
+func (l *oneListener) Accept() (conn net.Conn, err error) {
+	err = net.ErrClosed
+	l.given.Do(func() { conn, err = &closing{l.conn, l}, nil })
+	if err != nil {
+		<-l.done
+	}
+	return conn, err
+}
+
+func (l *oneListener) Close() error   { l.over.Do(func() { close(l.done) }); return nil }
+func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// closing ends its listener when it is closed.
+type closing struct {
+	net.Conn
+	l *oneListener
+}
+
+func (c *closing) Close() error {
+	defer c.l.Close()
+	return c.Conn.Close()
+}

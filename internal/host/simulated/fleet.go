@@ -1,0 +1,322 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// watcher is the user that watches the pods of all nodes, in place of each node for itself.
+const watcher = "coracle:simulated-machines"
+
+// fleet is the simulated nodes of one cluster.
+type fleet struct {
+	c       *Controller
+	cluster record.Cluster
+	stop    context.CancelFunc
+	play    *player
+
+	nodes workqueue.TypedRateLimitingInterface[string] // names of nodes that have something to do
+	work  workqueue.TypedRateLimitingInterface[podName]
+
+	mu       sync.Mutex
+	kubelets map[string]*kubelet // by name
+	pods     map[podName]*pod    // of these nodes, and of those that may still come
+	listed   bool                // pods has all that there are
+	client   *http.Client        // nil while there is none
+	host     string
+}
+
+// podName is a pod's namespace and name.
+type podName struct{ namespace, name string }
+
+// The queues wait so long after failures at least and at most.
+const (
+	againFirst = 100 * time.Millisecond
+	againMost  = 15 * time.Second
+)
+
+// newFleet starts the fleet of a cluster, which goes when the controllers end or its stop is called. c.mu is held.
+func (c *Controller) newFleet(cluster record.Cluster) *fleet {
+	ctx, stop := context.WithCancel(c.living)
+	f := &fleet{
+		c: c, cluster: cluster, stop: stop,
+		nodes:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](againFirst, againMost)),
+		work:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[podName](againFirst, againMost)),
+		kubelets: map[string]*kubelet{}, pods: map[podName]*pod{},
+	}
+	f.play = newPlayer(f)
+	c.fleetsUp.Go(func() {
+		defer stop()
+		f.run(ctx)
+	})
+	return f
+}
+
+// run does the fleet's work until ctx ends.
+func (f *fleet) run(ctx context.Context) {
+	var working sync.WaitGroup
+	defer working.Wait()
+	working.Go(func() { f.follow(ctx) })
+	working.Go(func() { f.serveKubelets(ctx) })
+	// They mostly wait for answers.
+	for range 8 * runtime.NumCPU() {
+		working.Go(func() {
+			for next(ctx, f.nodes, f.stepNode) {
+			}
+		})
+		working.Go(func() {
+			for next(ctx, f.work, f.stepPod) {
+			}
+		})
+	}
+	<-ctx.Done()
+	f.nodes.ShutDown()
+	f.work.ShutDown()
+}
+
+// next works on one key of a queue; it is false once there is nothing more to come.
+func next[K comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[K], step func(context.Context, K) (time.Duration, error)) bool {
+	key, down := queue.Get()
+	if down {
+		return false
+	}
+	defer queue.Done(key)
+	if ctx.Err() != nil {
+		return false
+	}
+	switch again, err := step(ctx, key); {
+	case err != nil:
+		queue.AddRateLimited(key)
+	default:
+		queue.Forget(key)
+		if again > 0 {
+			queue.AddAfter(key, again)
+		}
+	}
+	return true
+}
+
+// add makes a machine a node. c.mu is held.
+func (f *fleet) add(k *kubelet) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k.fleet = f
+	f.kubelets[k.name] = k
+	f.nodes.Add(k.name)
+	for name, p := range f.pods { // of a node that was here before the daemon was
+		if p.node == k.name {
+			f.work.Add(name)
+		}
+	}
+}
+
+// remove takes a machine away and says whether it was the last. c.mu is held.
+func (f *fleet) remove(k *kubelet) (last bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kubelets[k.name] == k {
+		delete(f.kubelets, k.name)
+	}
+	return len(f.kubelets) == 0
+}
+
+func (f *fleet) kubelet(name string) *kubelet {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kubelets[name]
+}
+
+// errNotConnected says that the API server could not be reached yet.
+var errNotConnected = errors.New("the API server cannot be reached")
+
+// connection is the way to the API server, without credentials.
+func (f *fleet) connection() (*http.Client, string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.client, f.host
+}
+
+func (f *fleet) stepNode(ctx context.Context, name string) (time.Duration, error) {
+	k := f.kubelet(name)
+	if k == nil {
+		return 0, nil
+	}
+	again, err := k.step(ctx)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errNotConnected) {
+		if isStatus(err, http.StatusTooManyRequests) {
+			return 0, err
+		}
+		k.complain(ctx, err)
+	}
+	return again, err
+}
+
+// connect makes the connection to the API server, as everybody's, and a client of the watcher's.
+func (f *fleet) connect(ctx context.Context) (corev1client.PodsGetter, error) {
+	row, err := f.c.clusters.Get(ctx, f.cluster.Key())
+	if err == nil && row.Value.ID != f.cluster.ID {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	config, err := f.c.o.Config(ctx, row.Value, watcher, "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	transport := func(config *rest.Config) (*http.Client, error) {
+		tls, err := rest.TLSConfigFor(config)
+		if err != nil {
+			return nil, err
+		}
+		return &http.Client{Transport: &http.Transport{
+			TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial,
+			// HTTP/2 needs one; without it a thousand nodes would want a thousand.
+			MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+		}}, nil
+	}
+	nodes := rest.AnonymousClientConfig(config)
+	nodes.Dial = config.Dial
+	plain, err := transport(nodes)
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf"
+	own, err := transport(config)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := corev1client.NewForConfigAndClient(config, own)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.client != nil {
+		f.client.CloseIdleConnections()
+	}
+	f.client, f.host = plain, config.Host
+	return pods, nil
+}
+
+// follow knows the pods of all nodes, until ctx ends or the cluster is gone.
+func (f *fleet) follow(ctx context.Context) {
+	wait := againFirst
+	for ctx.Err() == nil {
+		pods, err := f.connect(ctx)
+		if errors.Is(err, store.ErrNotFound) {
+			return
+		}
+		if err == nil {
+			err = f.watch(ctx, pods, func() { wait = againFirst })
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if wait >= againMost {
+			f.c.log.Warn("cannot watch pods for the simulated nodes; trying on", "cluster", f.cluster.Name, "error", err)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+		wait = min(2*wait, againMost)
+	}
+}
+
+// scheduled are the pods that are bound to nodes.
+const scheduled = "spec.nodeName!="
+
+// watch lists the pods and follows their changes until the API server goes away.
+func (f *fleet) watch(ctx context.Context, client corev1client.PodsGetter, working func()) error {
+	seen := map[podName]struct{}{}
+	var from, more string
+	for {
+		list, err := client.Pods("").List(ctx, metav1.ListOptions{FieldSelector: scheduled, Limit: 500, Continue: more})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			p := list.Items[i] // copied, so that a page of them is not held by one
+			f.see(&p)
+			seen[podName{p.Namespace, p.Name}] = struct{}{}
+		}
+		from, more = list.ResourceVersion, list.Continue
+		if more == "" {
+			break
+		}
+	}
+	f.mu.Lock()
+	f.listed = true
+	var lost []podName
+	for name := range f.pods {
+		if _, ok := seen[name]; !ok {
+			lost = append(lost, name)
+		}
+	}
+	f.mu.Unlock()
+	for _, name := range lost {
+		f.lose(name)
+	}
+	seen = nil
+	for {
+		w, err := client.Pods("").Watch(ctx, metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: from, AllowWatchBookmarks: true})
+		if err != nil {
+			return err
+		}
+		working()
+		began := time.Now()
+		if from, err = f.drain(ctx, w, from); err != nil {
+			return err
+		}
+		if time.Since(began) < time.Second {
+			return errors.New("the watch of pods ended at once")
+		}
+	}
+}
+
+func (f *fleet) drain(ctx context.Context, w kubewatch.Interface, from string) (string, error) {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return from, ctx.Err()
+		case e, open := <-w.ResultChan():
+			if !open {
+				return from, nil
+			}
+			if e.Type == kubewatch.Error {
+				return from, fmt.Errorf("watch pods: %v", e.Object)
+			}
+			p, ok := e.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			from = p.ResourceVersion
+			switch e.Type {
+			case kubewatch.Added, kubewatch.Modified:
+				f.see(p)
+			case kubewatch.Deleted:
+				f.lose(podName{p.Namespace, p.Name})
+			}
+		}
+	}
+}

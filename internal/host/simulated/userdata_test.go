@@ -1,0 +1,84 @@
+package simulated
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+func TestUserData(t *testing.T) {
+	t.Parallel()
+	ca := base64.StdEncoding.EncodeToString([]byte("PEM"))
+	type labels = map[string]string
+	for name, c := range map[string]struct {
+		data string
+		want *node // nil joins nothing
+		err  string
+	}{
+		"nothing":        {data: ""},
+		"another script": {data: "#!/bin/bash\nyum install -y nginx\n"},
+		"bootstrap.sh":   {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo\n", want: &node{cluster: "demo", labels: labels{}}},
+		"with everything": {
+			data: "#!/bin/bash\nset -ex\nB64_CLUSTER_CA=" + ca + "\nAPI_SERVER_URL=https://ABC.gr7.eu-west-1.eks.amazonaws.com\nK8S_CLUSTER_DNS_IP=10.100.0.10\n" +
+				"/etc/eks/bootstrap.sh demo --kubelet-extra-args '--node-labels=a=b,eks.amazonaws.com/nodegroup=ng --register-with-taints=dedicated=gpu:NoSchedule,x:NoExecute --max-pods=29' \\\n" +
+				"  --b64-cluster-ca $B64_CLUSTER_CA --apiserver-endpoint \"${API_SERVER_URL}\" --dns-cluster-ip $K8S_CLUSTER_DNS_IP --use-max-pods false\n",
+			want: &node{
+				cluster: "demo", endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", authority: []byte("PEM"), maxPods: 29,
+				labels: labels{"a": "b", "eks.amazonaws.com/nodegroup": "ng"},
+				taints: []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "x", Effect: "NoExecute"}},
+			},
+		},
+		"as eksctl and Terraform quote it": {
+			data: "#!/bin/bash -xe\nexport CLUSTER='my-cluster'\nsudo /etc/eks/bootstrap.sh \"$CLUSTER\" --kubelet-extra-args=\"--node-labels 'a=b' --max-pods 110\" && echo done\n",
+			want: &node{cluster: "my-cluster", maxPods: 110, labels: labels{"a": "b"}},
+		},
+		"MIME with a NodeConfig": {
+			data: "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: application/node.eks.aws\n\n---\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n" +
+				"    name: demo\n    apiServerEndpoint: https://x\n    certificateAuthority: " + ca + "\n    cidr: 10.100.0.0/16\n  kubelet:\n    config:\n      maxPods: 17\n" +
+				"      registerWithTaints: [{key: k, value: v, effect: NoSchedule}]\n    flags: [\"--node-labels=a=b,c=d\"]\n--//--\n",
+			want: &node{cluster: "demo", endpoint: "https://x", authority: []byte("PEM"), maxPods: 17, labels: labels{"a": "b", "c": "d"}, taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"}}},
+		},
+		"Bottlerocket": {
+			data: "[settings.kubernetes]\ncluster-name = \"demo\"\napi-server = \"https://x\"\ncluster-certificate = \"" + ca + "\"\nmax-pods = 29\n[settings.kubernetes.node-labels]\n\"a\" = \"b\"\n[settings.kubernetes.node-taints]\n\"k\" = [\"v:NoSchedule\"]\n\"l\" = \"w:NoExecute\"\n",
+			want: &node{cluster: "demo", endpoint: "https://x", authority: []byte("PEM"), maxPods: 29, labels: labels{"a": "b"}, taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"}, {Key: "l", Value: "w", Effect: "NoExecute"}}},
+		},
+		"no cluster":         {data: "#!/bin/bash\n/etc/eks/bootstrap.sh --use-max-pods false\n", err: "CLUSTER_NAME is not defined"},
+		"no value":           {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca\n", err: "needs a value"},
+		"a broken authority": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca '*'\n", err: "no base64"},
+		"a broken taint":     {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --kubelet-extra-args --register-with-taints=x=y\n", err: "is no taint"},
+		"a broken archive":   {data: "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx", err: "boundary"},
+	} {
+		got, err := parseUserData([]byte(c.data))
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %q", name, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got != nil && len(got.taints) == 2 && got.taints[0].Key > got.taints[1].Key { // of a TOML table
+			got.taints[0], got.taints[1] = got.taints[1], got.taints[0]
+		}
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(node{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	plane := record.ControlPlane{Endpoint: "https://abc", CertificateAuthority: []byte("PEM\n")}
+	for wrong, n := range map[string]node{
+		"":                  {endpoint: "https://ABC/", authority: []byte("PEM")},
+		"not at https://x":  {endpoint: "https://x"},
+		"unknown authority": {authority: []byte("other")},
+	} {
+		if got := n.against(plane); wrong == "" && got != "" || !strings.Contains(got, wrong) {
+			t.Errorf("%+v: %q, want %q", n, got, wrong)
+		}
+	}
+}
