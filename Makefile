@@ -17,6 +17,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon and its tests, so that they share what is compiled.
 export CGO_ENABLED := 0
 export CORACLE_BUNDLES ?= $(CURDIR)/bin/bundles
+export CORACLE_NODE ?= $(CURDIR)/bin/node
 
 ##@ Use
 
@@ -33,7 +34,7 @@ demo: tested-bundles up ## a guided tour: role, cluster, kubectl, upgrade
 	@bin/coracle demo
 
 .PHONY: build
-build: daemon default-bundle ## build the daemon and the default version of Kubernetes
+build: daemon default-bundle node ## build the daemon, the default version of Kubernetes, and what runs on nodes
 
 .PHONY: daemon
 daemon: ## build the daemon alone: bin/coracle
@@ -43,6 +44,10 @@ daemon: ## build the daemon alone: bin/coracle
 .PHONY: default-bundle
 default-bundle:
 	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(DEFAULT)
+
+.PHONY: node
+node: ## build what runs on nodes: containerd, the VPC CNI, CoreDNS, ... (some minutes, once)
+	@go run ./internal/host/program/build -o $(CORACLE_NODE) -ldflags '$(STAMP)'
 
 .PHONY: bundles
 bundles: ## build every version of Kubernetes (about four minutes each, once)
@@ -55,11 +60,11 @@ setup: ## install what the tests need and this machine lacks (aws, kubectl)
 	@scripts/setup
 
 .PHONY: test
-test: setup daemon tested-bundles ## set up, build and run the tests
+test: setup daemon tested-bundles node ## set up, build and run the tests
 	go test -timeout 25m ./...
 
 .PHONY: test-all
-test-all: setup daemon bundles ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
+test-all: setup daemon bundles node ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
 	CGO_ENABLED=1 CORACLE_TEST=all go test -race -timeout 120m ./...
 	@grep -rl --include='*_test.go' '^func Fuzz' internal | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file" | while read -r target; do \
@@ -73,7 +78,7 @@ tested-bundles:
 	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(TESTED)
 
 .PHONY: bench
-bench: setup daemon tested-bundles ## measure what the documentation claims (the first time makes a million audit events)
+bench: setup daemon tested-bundles node ## measure what the documentation claims (the first time makes a million audit events)
 	@scripts/setup jq zstd
 	go test -run '^$$' -bench . -benchtime 1x -timeout 90m ./test/bench
 

@@ -37,6 +37,32 @@ type Status struct {
 	Disk         Disk      `json:"disk"`
 	Logs         Logs      `json:"logs"`
 	Clusters     []Cluster `json:"clusters"`
+	// Instances are those of EC2 that are not terminated, and Host what they share.
+	Instances []Instance `json:"instances"`
+	Host      Host       `json:"host"`
+}
+
+// Host is the machine that everything runs on.
+type Host struct {
+	CPUs   int   `json:"cpus"`
+	Memory int64 `json:"memoryBytes"`
+}
+
+// Instance is an EC2 instance.
+type Instance struct {
+	Account   string `json:"account"`
+	Region    string `json:"region"`
+	ID        string `json:"id"`
+	Name      string `json:"name,omitempty"` // the tag
+	State     string `json:"state"`
+	Type      string `json:"type"`
+	Address   string `json:"address,omitempty"` // private
+	CPUs      int    `json:"cpus"`              // of its type
+	Limit     int64  `json:"limitBytes"`        // the memory of its type
+	Memory    int64  `json:"memoryBytes"`       // that its processes take (PSS)
+	Processes int    `json:"processes"`
+	// Issues are what its user would look for: a boot script that failed, a machine that could not be started.
+	Issues []string `json:"issues,omitempty"`
 }
 
 // Etcd is the store's etcd.

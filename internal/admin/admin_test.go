@@ -145,7 +145,7 @@ etcd      https://127.0.0.1:20002  2.0 MiB of data in a file of 4.0 MiB, pid 8, 
 memory    600 MiB                  of which the daemon 50 MiB
 disk      1.0 GiB                  in /data; 10 GiB of 20 GiB free
 logs      2.0 MiB                  12,345 events of 20 MiB in 2 log groups
-machines  namespace                recorded; nodes are not there yet
+machines  namespace                none running
 
 cluster  blue  ACTIVE  1.35  280 MiB  https://127.0.0.1:20003
          in eu-west-1 of 111122223333, id ABC

@@ -34,13 +34,12 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	row("memory\t%s\tof which the daemon %s", size(s.Memory), size(s.DaemonMemory))
 	row("disk\t%s\tin %s; %s of %s free", size(s.Disk.Used), s.DataDir, size(s.Disk.Free), size(s.Disk.Total))
 	row("logs\t%s\t%s events of %s in %s", size(s.Logs.Disk), humanize.Comma(s.Logs.Events), size(s.Logs.Stored), english.Plural(s.Logs.Groups, "log group", ""))
-	row("machines\t%s\trecorded; nodes are not there yet", s.Machines)
+	row("machines\t%s\t%s", s.Machines, s.shared())
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if len(s.Clusters) == 0 {
-		_, err := fmt.Fprintln(w, "\nno clusters")
-		return err
+		fmt.Fprintln(w, "\nno clusters")
 	}
 	for _, c := range s.Clusters {
 		fmt.Fprintln(w)
@@ -57,7 +56,42 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
-	return nil
+	return s.printInstances(w)
+}
+
+func (s Status) printInstances(w io.Writer) error {
+	if len(s.Instances) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, i := range s.Instances {
+		fmt.Fprintf(t, "instance\t%s\t%s\t%s\t%s\t%s of %s\t%s\n", i.ID, i.State, i.Type, i.Address, size(i.Memory), size(i.Limit), i.Name)
+		for _, issue := range i.Issues {
+			fmt.Fprintf(t, "\t! %s\n", issue)
+		}
+	}
+	return t.Flush()
+}
+
+// shared says what the running instances were promised, which may be more than there is.
+func (s Status) shared() string {
+	running, cpus, limit := 0, 0, int64(0)
+	for _, i := range s.Instances {
+		if i.State == "running" {
+			running++
+			cpus += i.CPUs
+			limit += i.Limit
+		}
+	}
+	if running == 0 {
+		return "none running"
+	}
+	text := fmt.Sprintf("%d running: %s and %s on a host of %d and %s", running, english.Plural(cpus, "CPU", ""), size(limit), s.Host.CPUs, size(s.Host.Memory))
+	if cpus > s.Host.CPUs || limit > s.Host.Memory {
+		text += ", overcommitted"
+	}
+	return text
 }
 
 func (c Component) how(now time.Time) string {

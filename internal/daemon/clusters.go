@@ -14,10 +14,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
+	"github.com/coracle-eks/coracle/internal/cluster/addon"
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	nodecertificates "github.com/coracle-eks/coracle/internal/cluster/certificates"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
 	"github.com/coracle-eks/coracle/internal/cluster/logging"
+	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -55,7 +58,8 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Etcd:          d.etcd,
 		Dir:           dir,
 		Host:          d.processes,
-		Bundles:       bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
+		Bundles:       d.host.bundles,
+		Endpoints:     d.host.doorway(),
 		EC2:           func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
 		Subscribe:     d.events.subscribe,
 		Webhooks:      d.webhooks,
@@ -67,7 +71,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		authenticator: authenticator.New(authenticator.Options{
 			Store: d.store,
 			STS:   d.front.mux.Transport(),
-			Own:   authenticator.OwnHosts(d.settings.Listen),
+			Own:   authenticator.OwnHosts(d.ownAddresses()...),
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
@@ -78,7 +82,25 @@ func (d *daemon) openClusters() (*clusters, error) {
 		logging:     logs,
 		controllers: []reconcile.Controller{planes.Controller(), logs.Controller()},
 	}
+	c.controllers = append(c.controllers, addon.New(addon.Options{
+		Store: d.store, Config: planes.Config, Images: image.References, Log: d.log,
+	}).Controller())
+	c.controllers = append(c.controllers, nodecertificates.New(nodecertificates.Options{
+		Store: d.store, Config: planes.Config, Log: d.log,
+		EC2: func(account, region string) nodecertificates.EC2 { return d.eksEC2(account, region) },
+	}).Controllers()...)
+	c.controllers = append(c.controllers, d.hostControllers(planes)...)
+	c.controllers = append(c.controllers, lifecycle.New(lifecycle.Options{Store: d.store, EC2: d.front.ec2}).Controllers()...)
 	return c, nil
+}
+
+// ownAddresses are where this daemon takes calls of the AWS APIs: on the host, and inside VPCs.
+func (d *daemon) ownAddresses() []string {
+	own := []string{d.settings.Listen}
+	if d.host.apis != nil {
+		own = append(own, d.host.apis.Addr().String())
+	}
+	return own
 }
 
 // eksConfig is the SDK's configuration under the service-linked role of EKS.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/port"
 )
 
@@ -82,6 +83,13 @@ func (c Config) settings() (datadir.Settings, error) {
 		if s.WebhookPort, err = port.Free(); err != nil {
 			return s, err
 		}
+	}
+	if s.PublicRange == "" && realMachines(s) {
+		chosen, err := network.ChoosePublicRange()
+		if err != nil {
+			return s, err
+		}
+		s.PublicRange = chosen.String()
 	}
 	return s, nil
 }

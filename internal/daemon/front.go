@@ -14,6 +14,7 @@ import (
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
+	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -26,6 +27,7 @@ type front struct {
 	store    *store.Store
 	mux      *wire.Mux
 	identity *identity.Identity
+	ec2      *ec2service.Service
 
 	mu sync.Mutex // held while an account is made
 }
@@ -38,17 +40,23 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	}
 	f := &front{dir: d.dir, store: d.store, identity: who}
 	f.mux = wire.NewMux(wire.Options{Credentials: who, Authorizer: who, Logger: d.log, Region: d.settings.Region})
-	register(f.mux, d.store, who, d.logs.options(d.store))
+	public, err := d.publicRange()
+	if err != nil {
+		return nil, err
+	}
+	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public})
+	register(f.mux, d.store, who, f.ec2, d.logs.options(d.store))
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
 
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store, who *identity.Identity, logs logsservice.Options) {
-	mux.Register(wire.EC2, ec2service.New(ec2service.Options{Store: s}))
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, logs logsservice.Options) {
+	mux.Register(wire.EC2, ec2)
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
 	mux.Register(wire.IAM, iamservice.New(s, who, nil))
 	mux.Register(wire.Logs, logsservice.New(logs))
+	mux.Register(wire.SSM, ssmservice.New(ssmservice.Options{Store: s}))
 	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 }
 

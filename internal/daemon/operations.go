@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
+	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -15,7 +16,7 @@ import (
 // them a daemon serves.
 func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
-	register(mux, nil, nil, logsservice.Options{})
+	register(mux, nil, nil, ec2service.New(ec2service.Options{}), logsservice.Options{})
 	return mux.Operations()
 }
 

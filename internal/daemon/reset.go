@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -40,6 +43,11 @@ func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	if killed > 0 {
 		progress(fmt.Sprintf("ended %d processes", killed))
 	}
+	if os.Geteuid() == 0 {
+		if err := removeHost(dir.Owner(), progress); err != nil {
+			return err
+		}
+	}
 	if !dir.Exists() {
 		progress("nothing was left in " + string(dir))
 		return nil
@@ -55,6 +63,29 @@ func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 		return err
 	}
 	progress("removed " + string(dir))
+	return nil
+}
+
+// removeHost takes away what only root can have made outside the data directory: cgroups, namespaces, links, names.
+func removeHost(owner string, progress func(string)) error {
+	machines, err := machine.Remove(owner)
+	if err != nil {
+		return err
+	}
+	networks, err := network.Remove(owner)
+	if err != nil {
+		return err
+	}
+	named, err := names.Remove(owner)
+	if err != nil {
+		return err
+	}
+	if n := len(machines) + len(networks); n > 0 {
+		progress(fmt.Sprintf("removed %d namespaces, links and cgroups", n))
+	}
+	if named {
+		progress("removed the names of clusters from " + names.File)
+	}
 	return nil
 }
 

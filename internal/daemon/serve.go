@@ -60,6 +60,7 @@ type daemon struct {
 	store     *store.Store
 	logs      *logs
 	front     *front
+	host      *host
 	clusters  *clusters
 }
 
@@ -128,6 +129,10 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.front, err = d.openFront(ctx); err != nil {
 		return err
 	}
+	if d.host, err = d.openHost(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.host.close()) }()
 	if d.clusters, err = d.openClusters(); err != nil {
 		return err
 	}
@@ -138,9 +143,13 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), d, log) })
 	group.Go(func() error { return d.serveWebhooks(ctx, webhooks) })
 	context.AfterFunc(ctx, d.front.mux.EndStreams)
+	handler := d.handler()
 	group.Go(func() error {
-		return serveBoth(ctx, listener, d.handler(), newCertificates(d.authority, d.settings.Listen), shutdownTime, log)
+		return serveBoth(ctx, listener, handler, newCertificates(d.authority, d.settings.Listen), shutdownTime, log)
 	})
+	if d.host.apis != nil {
+		group.Go(func() error { return d.serveVPCs(ctx, d.host.apis, handler) })
+	}
 	group.Go(func() error { return d.clusters.authenticator.Run(ctx) })
 	group.Go(func() error { return d.reconcile(ctx) })
 	group.Go(func() error { return d.logs.run(ctx) })
@@ -225,9 +234,13 @@ func (d *daemon) reconcile(ctx context.Context) error {
 	}, d.log, run)
 }
 
-// handler answers on the AWS endpoint. No operation of AWS has a path under /healthz, /id/ or /credentials/.
+// registryPrefix is where the registry of images answers, as the distribution specification says.
+const registryPrefix = "/v2/"
+
+// handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/, /credentials/ or /v2/.
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.log)
+	images := d.host.images.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/healthz":
@@ -237,6 +250,8 @@ func (d *daemon) handler() http.Handler {
 			discovery.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, credentialsPrefix):
 			d.serveCredentials(w, r)
+		case strings.HasPrefix(r.URL.Path, registryPrefix):
+			images.ServeHTTP(w, r)
 		default:
 			d.front.mux.ServeHTTP(w, r)
 		}

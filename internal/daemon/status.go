@@ -55,6 +55,13 @@ func (d *daemon) Status(ctx context.Context) (admin.Status, error) {
 		s.Memory += c.Memory
 		s.Clusters = append(s.Clusters, c)
 	}
+	if s.Instances, err = d.instances(ctx); err != nil {
+		return s, err
+	}
+	for _, i := range s.Instances {
+		s.Memory += i.Memory
+	}
+	s.Host = thisHost()
 	return s, nil
 }
 

@@ -19,10 +19,12 @@ type Settings struct {
 	Region string `json:"region"`
 	// Account is the account that the first start made.
 	Account string `json:"account"`
-	// Machines is what EC2 instances will be: "namespace" or "simulated".
+	// Machines is what EC2 instances are: "namespace" or "simulated".
 	Machines string `json:"machines"`
 	// WebhookPort is where API servers reach the daemon on 127.0.0.1. They are started with it.
 	WebhookPort int `json:"webhookPort"`
+	// PublicRange is where the public addresses of this daemon are, "198.18.8.0/21"; empty without a network.
+	PublicRange string `json:"publicRange,omitempty"`
 }
 
 // ReadSettings is what was chosen, or fs.ErrNotExist when no daemon has started here yet.

@@ -55,10 +55,10 @@ var build = sync.OnceValues(func() (string, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("make", "daemon")
+	cmd := exec.Command("make", "daemon", "node")
 	cmd.Dir = Root()
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make daemon: %w\n%s", err, text)
+		return "", fmt.Errorf("make daemon node: %w\n%s", err, text)
 	}
 	return filepath.Join(bin, "coracle"), nil
 })
@@ -171,7 +171,7 @@ func (d *Daemon) Serve() {
 func (d *Daemon) Launch() {
 	d.t.Helper()
 	cmd := exec.Command(d.binary, "serve", "--data-dir", d.Dir, "--listen", d.listen, "--region", Region)
-	cmd.Env = append(append(os.Environ(), "CORACLE_BUNDLES="+filepath.Join(Root(), "bin", "bundles")), d.extra...)
+	cmd.Env = append(append(os.Environ(), "CORACLE_BUNDLES="+filepath.Join(Root(), "bin", "bundles"), "CORACLE_NODE="+filepath.Join(Root(), "bin", "node")), d.extra...)
 	cmd.Stdout, cmd.Stderr = d.log, d.log
 	if err := cmd.Start(); err != nil {
 		d.t.Fatal(err)

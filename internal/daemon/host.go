@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
+	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/host/metadata"
+	"github.com/coracle-eks/coracle/internal/host/network"
+	"github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/internal/host/simulated"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// ec2Principal assumes the roles of instances.
+const ec2Principal = "ec2.amazonaws.com"
+
+// realMachines reports whether instances are machines with a network. They take root; without it they are simulated.
+func realMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
+
+// publicRange is where public addresses are; the zero prefix without a network.
+func (d *daemon) publicRange() (netip.Prefix, error) {
+	if !realMachines(d.settings) {
+		return netip.Prefix{}, nil
+	}
+	public, err := netip.ParsePrefix(d.settings.PublicRange)
+	if err != nil {
+		return public, fmt.Errorf("publicRange in %s: %w", d.dir.SettingsFile(), err)
+	}
+	return public, nil
+}
+
+// host is what stands in for Amazon's hardware.
+type host struct {
+	programs *program.Programs
+	bundles  *bundle.Bundles
+	images   *image.Registry
+
+	// What follows is nil where machines are simulated.
+	network   *network.Network
+	endpoints *endpoint.Controller
+	apis      *endpoint.APIs
+}
+
+func (d *daemon) openHost() (_ *host, err error) {
+	h := &host{
+		programs: program.Open(program.Options{DataDir: string(d.dir)}),
+		bundles:  bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
+	}
+	h.images, err = image.Open(image.Options{
+		Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles,
+		Region: d.settings.Region, Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !realMachines(d.settings) {
+		return h, nil
+	}
+	public, err := d.publicRange()
+	if err != nil {
+		return nil, err
+	}
+	h.network, err = network.New(network.Options{Store: d.store, Owner: d.dir.Owner(), PublicRange: public, Region: d.settings.Region, Log: d.log})
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program, to serve endpoints with: %w", err)
+	}
+	h.endpoints, err = endpoint.New(endpoint.Options{
+		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: "/run/coracle/" + d.dir.Owner() + "/endpoint", LogFile: d.dir.Join("endpoint.log"), Program: self,
+		Namespace: h.network.Namespace, PublicRange: public, API: network.APIAddress(public), Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.apis = endpoint.NewAPIs(endpoint.APIOptions{
+		Store: d.store, Address: network.APIAddress(public), Namespace: h.network.Namespace, Routers: h.network.RouterSource(), Log: d.log,
+	})
+	return h, nil
+}
+
+func (h *host) close() error { return h.images.Close() }
+
+// doorway is how the endpoints of clusters are made, if they are more than a port of this host.
+func (h *host) doorway() controlplane.Endpoints {
+	if h.endpoints == nil {
+		return nil
+	}
+	return h.endpoints
+}
+
+// controllers make instances machines, and their surroundings real.
+func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Controller {
+	h := d.host
+	if h.network == nil {
+		return simulated.New(simulated.Options{
+			Store: d.store, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
+		}).Controllers()
+	}
+	machines := machine.New(machine.Options{
+		Store: d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes, Subscribe: d.events.subscribe, Network: h.network,
+		Images: machine.Sources{
+			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
+			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
+			Golden:  h.cachedImages,
+		}.Image,
+		Log: d.log,
+	})
+	described := metadata.New(metadata.Options{
+		Store: d.store, Network: h.network, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials, Log: d.log,
+	})
+	var all []reconcile.Controller
+	all = append(all, h.network.Controllers()...)
+	all = append(all, h.endpoints.Controllers()...)
+	all = append(all, h.apis.Controller())
+	all = append(all, machines.Controllers()...)
+	return append(all, described.Controllers()...)
+}
+
+// cachedImages are the images that the AMIs of a version have in their cache, unpacked.
+func (h *host) cachedImages(ctx context.Context, region, minor string) (string, error) {
+	if err := h.images.Assemble(ctx, minor); err != nil {
+		return "", err
+	}
+	return h.images.Golden(ctx, slices.Sorted(maps.Values(image.References(region, minor))))
+}
+
+// profileCredentials are those that the profile of an instance gives it.
+func (d *daemon) profileCredentials(ctx context.Context, instance record.Instance) (aws.Credentials, error) {
+	name := path.Base(instance.InstanceProfileARN)
+	if instance.InstanceProfileARN == "" {
+		return aws.Credentials{}, fmt.Errorf("instance %s has no instance profile", instance.ID)
+	}
+	profile, err := record.InstanceProfiles(d.store).Get(ctx, record.InstanceProfileKey(instance.Account, name))
+	if err != nil {
+		return aws.Credentials{}, fmt.Errorf("instance profile %s: %w", name, err)
+	}
+	if profile.Value.Role == "" {
+		return aws.Credentials{}, fmt.Errorf("instance profile %s holds no role", name)
+	}
+	return d.instanceCredentials(ctx, instance, profile.Value.Role)
+}
+
+// instanceCredentials are those of the role of an instance, in a session named after it.
+func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instance, role string) (aws.Credentials, error) {
+	r, err := record.Roles(d.store).Get(ctx, record.RoleKey(instance.Account, role))
+	if err != nil {
+		return aws.Credentials{}, fmt.Errorf("role %s: %w", role, err)
+	}
+	trusted, err := d.front.identity.Trusts(ctx, r.Value.ARN(), ec2Principal)
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	if !trusted {
+		return aws.Credentials{}, fmt.Errorf("the trust policy of role %s does not let %s assume it", role, ec2Principal)
+	}
+	return d.front.identity.ServiceRoleCredentials(instance.Account, role, instance.ID).Retrieve(ctx)
+}

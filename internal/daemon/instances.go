@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/instancetype"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// instances are the EC2 instances of all accounts that are not terminated, with what they take.
+func (d *daemon) instances(ctx context.Context) ([]admin.Instance, error) {
+	rows, err := record.Instances(d.store).List(ctx, "")
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	machines, err := record.Machines(d.store).List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	observed := map[string]record.Machine{}
+	for _, m := range machines {
+		observed[m.Key] = m.Value
+	}
+	addresses, err := d.primaryAddresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	memory := d.machineMemory()
+	var all []admin.Instance
+	for _, row := range rows {
+		i, m := row.Value, observed[row.Key]
+		state := record.InstanceState(i, m)
+		if state == ec2types.InstanceStateNameTerminated {
+			continue
+		}
+		t, _ := instancetype.Get(string(i.InstanceType))
+		out := admin.Instance{
+			Account: i.Account, Region: i.Region, ID: i.ID, State: string(state), Type: string(i.InstanceType), Address: addresses[i.ID],
+			CPUs: t.VCPU, Limit: int64(t.MemoryMiB) << 20, Memory: memory[i.ID].bytes, Processes: memory[i.ID].processes,
+		}
+		if tags, err := record.EC2TagsTable(d.store).Get(ctx, row.Key); err == nil {
+			out.Name = tags.Value.Tags["Name"]
+		}
+		if m.Failure != "" {
+			out.Issues = append(out.Issues, m.Failure)
+		}
+		if m.UserData != "" && m.UserData != "running" && m.UserData != "succeeded" {
+			out.Issues = append(out.Issues, "user data: "+m.UserData)
+		}
+		all = append(all, out)
+	}
+	return all, nil
+}
+
+// primaryAddresses are the private addresses of instances, by instance.
+func (d *daemon) primaryAddresses(ctx context.Context) (map[string]string, error) {
+	rows, err := record.NetworkInterfaces(d.store).List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	addresses := map[string]string{}
+	for _, row := range rows {
+		if a := row.Value.Attachment; a != nil && a.InstanceID != "" && a.DeviceIndex == 0 && len(row.Value.PrivateIPs) > 0 {
+			addresses[a.InstanceID] = row.Value.PrivateIPs[0]
+		}
+	}
+	return addresses, nil
+}
+
+type taken struct {
+	bytes     int64
+	processes int
+}
+
+// machineMemory is what the machines of this daemon take: whatever is in the PID namespace of an instance's init, with what launched it.
+func (d *daemon) machineMemory() map[string]taken {
+	const prefix = "machine/"
+	instance := map[string]string{} // by PID namespace
+	all := map[string]taken{}
+	for _, p := range d.processes.List(prefix) {
+		if !p.Running {
+			continue
+		}
+		id := strings.TrimPrefix(p.Name, prefix)
+		all[id] = taken{memory(p.PID), 1}
+		// The launcher's children are born in the machine's namespace.
+		if ns, err := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/ns/pid_for_children"); err == nil {
+			instance[ns] = id
+		}
+	}
+	if len(instance) == 0 {
+		return all
+	}
+	own, _ := os.Readlink("/proc/self/ns/pid") // without it nothing is left out, and a launcher counts twice
+	paths, _ := filepath.Glob("/proc/[0-9]*")  // the pattern is right
+	for _, path := range paths {
+		ns, err := os.Readlink(path + "/ns/pid")
+		if err != nil || ns == own {
+			continue // it ended, or is not in a machine
+		}
+		id, ok := instance[ns]
+		pid, err := strconv.Atoi(filepath.Base(path))
+		if !ok || err != nil {
+			continue
+		}
+		t := all[id]
+		all[id] = taken{t.bytes + memory(pid), t.processes + 1}
+	}
+	return all
+}
+
+func thisHost() admin.Host {
+	h := admin.Host{CPUs: runtime.NumCPU()}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		h.Memory = int64(info.Totalram) * int64(info.Unit)
+	}
+	return h
+}

@@ -1,0 +1,90 @@
+package harness
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// Agnhost is the reference of the image that the tests' pods run: upstream's agnhost, and the tools of busybox.
+const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.53"
+
+// Pause is the reference of an image that only waits.
+const Pause = "registry.k8s.io/pause:3.10"
+
+// AgnhostArchive is the file of a docker archive of [Agnhost]. Nothing can be pulled where the tests run, so it is put together here.
+func AgnhostArchive(t testing.TB) string {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatalf("the tests' pods need a static busybox (scripts/setup installs it): %v", err)
+	}
+	return archive(t, Agnhost, []string{"/agnhost"}, map[string]string{
+		"agnhost": filepath.Join(Root(), "bin", "node", "agnhost"), "bin/busybox": busybox,
+	}, "sh", "wget", "nslookup", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
+}
+
+// PauseArchive is the file of a docker archive of [Pause].
+func PauseArchive(t testing.TB) string {
+	t.Helper()
+	return archive(t, Pause, []string{"/pause"}, map[string]string{"pause": filepath.Join(Root(), "bin", "node", "pause")})
+}
+
+// archive makes an image of one layer: programs by their path in it, and links of busybox.
+func archive(t testing.TB, reference string, entrypoint []string, programs map[string]string, links ...string) string {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for path, file := range programs {
+		content, err := os.ReadFile(file)
+		must(err)
+		must(w.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(content))}))
+		_, err = w.Write(content)
+		must(err)
+	}
+	for _, link := range links {
+		must(w.WriteHeader(&tar.Header{Name: "bin/" + link, Typeflag: tar.TypeSymlink, Linkname: "busybox"}))
+	}
+	must(w.WriteHeader(&tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}))
+	must(w.Close())
+	content := slices.Clone(layer.Bytes())
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+	must(err)
+	image, err := mutate.AppendLayers(empty.Image, l)
+	must(err)
+	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
+		Architecture: "amd64", OS: "linux", Config: v1.Config{Entrypoint: entrypoint, Env: []string{"PATH=/bin:/"}}, RootFS: rootFS(t, image),
+	})
+	must(err)
+	tag, err := name.NewTag(reference)
+	must(err)
+	path := filepath.Join(t.TempDir(), filepath.Base(tag.RepositoryStr())+".tar")
+	must(tarball.WriteToFile(path, tag, image))
+	return path
+}
+
+func rootFS(t testing.TB, image v1.Image) v1.RootFS {
+	t.Helper()
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.RootFS
+}

@@ -1,0 +1,266 @@
+// Package nodes tests what turns a control plane into a cluster: EC2 instances that boot, join and run pods with addresses
+// of the VPC, as their users see them with the unmodified aws and kubectl. The tests need root.
+package nodes
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coracle-eks/coracle/test/harness"
+)
+
+// site is a daemon with a cluster and a role that lets nodes in.
+type site struct {
+	*harness.Daemon
+	t       testing.TB
+	cluster string
+	config  string // kubeconfig
+	subnets []string
+	// endpoint, authority and groups are what user data and instances are told of the cluster.
+	endpoint, authority, group string
+}
+
+const (
+	nodeRole    = "eks-node"
+	nodeRoleARN = "arn:aws:iam::111122223333:role/" + nodeRole
+)
+
+// newSite makes a cluster of that version, and the role of its nodes.
+func newSite(t testing.TB, cluster, version string) *site {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("machines need root")
+	}
+	d := harness.Start(t)
+	s := &site{Daemon: d, t: t, cluster: cluster}
+	s.subnets = d.Subnets()
+	d.CreateCluster(cluster, version, d.ClusterRole(), s.subnets)
+	s.nodeRole()
+	c := d.AwaitStatus(cluster, "ACTIVE")
+	s.endpoint, s.authority, s.group = *c.Endpoint, *c.CertificateAuthority.Data, *c.ResourcesVpcConfig.ClusterSecurityGroupId
+	s.config = d.Kubeconfig(cluster)
+	d.Run("", "coracle", "images", "load", "--data-dir", d.Dir, harness.AgnhostArchive(t))
+	s.letNodesIn()
+	return s
+}
+
+// nodeRole makes what the documentation of EKS says nodes need.
+// https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
+func (s *site) nodeRole() {
+	s.t.Helper()
+	s.AWS(nil, "iam", "create-role", "--role-name", nodeRole, "--assume-role-policy-document",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
+	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"} {
+		s.AWS(nil, "iam", "attach-role-policy", "--role-name", nodeRole, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
+	}
+	s.AWS(nil, "iam", "create-instance-profile", "--instance-profile-name", nodeRole)
+	s.AWS(nil, "iam", "add-role-to-instance-profile", "--instance-profile-name", nodeRole, "--role-name", nodeRole)
+}
+
+// letNodesIn is what an administrator does for self-managed nodes.
+func (s *site) letNodesIn() {
+	s.t.Helper()
+	manifest := filepath.Join(s.t.TempDir(), "aws-auth.yaml")
+	s.write(manifest, `apiVersion: v1
+kind: ConfigMap
+metadata: {name: aws-auth, namespace: kube-system}
+data:
+  mapRoles: |
+    - rolearn: `+nodeRoleARN+`
+      username: system:node:{{EC2PrivateDNSName}}
+      groups: [system:bootstrappers, system:nodes]
+`)
+	s.Run(s.config, "kubectl", "apply", "-f", manifest)
+}
+
+func (s *site) write(path, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// parameter is the value of a public SSM parameter.
+func (s *site) parameter(name string) string {
+	s.t.Helper()
+	return strings.TrimSpace(s.Run("", "aws", "ssm", "get-parameter", "--name", name, "--query", "Parameter.Value", "--output", "text"))
+}
+
+// al2 is the image for Amazon Linux 2 and al2023 the one for Amazon Linux 2023, of a Kubernetes version.
+func (s *site) al2(version string) string {
+	return s.parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2/recommended/image_id")
+}
+
+func (s *site) al2023(version string) string {
+	return s.parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2023/x86_64/standard/recommended/image_id")
+}
+
+// bootstrap is the user data of an AL2 node.
+func (s *site) bootstrap(extra string) string {
+	return fmt.Sprintf("#!/bin/bash\nset -ex\n/etc/eks/bootstrap.sh %s --b64-cluster-ca %s --apiserver-endpoint %s --kubelet-extra-args '%s'\n",
+		s.cluster, s.authority, s.endpoint, extra)
+}
+
+// nodeConfig is the user data of an AL2023 node.
+func (s *site) nodeConfig(flags ...string) string {
+	list, _ := json.Marshal(flags) // strings always marshal
+	return fmt.Sprintf(`MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="BOUNDARY"
+
+--BOUNDARY
+Content-Type: application/node.eks.aws
+
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: %s
+    apiServerEndpoint: %s
+    certificateAuthority: %s
+    cidr: 10.100.0.0/16
+  kubelet:
+    flags: %s
+
+--BOUNDARY--
+`, s.cluster, s.endpoint, s.authority, list)
+}
+
+// run runs instances in a subnet and gives back their ids.
+func (s *site) run(count int, ami, subnet, userData string, more ...string) []string {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "user-data")
+	s.write(file, userData)
+	var out struct{ Instances []struct{ InstanceId string } }
+	s.AWS(&out, append([]string{"ec2", "run-instances", "--image-id", ami, "--instance-type", "m5.large", "--count", fmt.Sprint(count), "--subnet-id", subnet,
+		"--security-group-ids", s.group, "--iam-instance-profile", "Name=" + nodeRole, "--user-data", "file://" + file,
+		"--tag-specifications", "ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/" + s.cluster + ",Value=owned}]"}, more...)...)
+	var ids []string
+	for _, i := range out.Instances {
+		ids = append(ids, i.InstanceId)
+	}
+	return ids
+}
+
+// node is a Node, as far as the tests look.
+type node struct {
+	Metadata struct {
+		Name   string
+		Labels map[string]string
+	}
+	Spec struct {
+		ProviderID    string
+		Unschedulable bool
+		Taints        []struct{ Key, Effect string }
+	}
+	Status struct {
+		Capacity, Allocatable map[string]string
+		Addresses             []struct{ Type, Address string }
+		Conditions            []struct{ Type, Status, Reason, Message string }
+		NodeInfo              struct{ KubeletVersion, OSImage, ContainerRuntimeVersion string }
+	}
+}
+
+func (n node) ready() bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c struct{ Type, Status, Reason, Message string }) bool {
+		return c.Type == "Ready" && c.Status == "True"
+	}) && len(n.Spec.Taints) == 0
+}
+
+func (n node) address(kind string) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == kind {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+func (s *site) nodes() []node {
+	s.t.Helper()
+	var list struct{ Items []node }
+	s.json(&list, "get", "nodes")
+	return list.Items
+}
+
+// json decodes what kubectl prints.
+func (s *site) json(into any, args ...string) {
+	s.t.Helper()
+	text := s.Run(s.config, "kubectl", append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, text)
+	}
+}
+
+// awaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order.
+func (s *site) awaitNodes(instances ...string) []node {
+	s.t.Helper()
+	found := make([]node, len(instances))
+	err := harness.Until(2*time.Minute, 200*time.Millisecond, func() error {
+		all := s.nodes()
+		for i, id := range instances {
+			at := slices.IndexFunc(all, func(n node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+id) })
+			if at < 0 {
+				return fmt.Errorf("instance %s is no node", id)
+			}
+			if found[i] = all[at]; !found[i].ready() {
+				return fmt.Errorf("node %s of %s is not ready: %s", found[i].Metadata.Name, id, harness.Text(found[i].Status.Conditions))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		for _, id := range instances {
+			s.explain(id)
+		}
+		out, errs, _ := s.Try(s.config, "kubectl", "get", "pods,csr,events", "-A", "-o", "wide")
+		s.t.Log(out, errs)
+		s.t.Fatal(err)
+	}
+	return found
+}
+
+// explain logs what is known of an instance that does not do as it should.
+func (s *site) explain(id string) {
+	s.t.Helper()
+	for _, command := range [][]string{
+		{"aws", "ec2", "describe-instances", "--instance-ids", id, "--query", "Reservations[0].Instances[0].[State,StateReason]"},
+		{"aws", "ec2", "get-console-output", "--instance-id", id, "--output", "text"},
+		{"coracle", "exec", "--data-dir", s.Dir, id, "--", "journalctl", "--no-pager", "-n", "60"},
+	} {
+		out, errs, _ := s.Try("", command[0], command[1:]...)
+		s.t.Logf("%s:\n%s%s", strings.Join(command, " "), last(out, 6000), errs)
+	}
+}
+
+func last(text string, n int) string { return text[max(0, len(text)-n):] }
+
+// in runs a command inside an instance, which must succeed.
+func (s *site) in(instance string, argv ...string) string {
+	s.t.Helper()
+	return s.Run("", "coracle", append([]string{"exec", "--data-dir", s.Dir, instance, "--"}, argv...)...)
+}
+
+// apply applies a manifest.
+func (s *site) apply(manifest string) {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "manifest.yaml")
+	s.write(file, manifest)
+	s.Run(s.config, "kubectl", "apply", "-f", file)
+}
+
+// await waits until kubectl's condition holds.
+func (s *site) await(condition string, what ...string) {
+	s.t.Helper()
+	out, errs, err := s.Try(s.config, "kubectl", append([]string{"wait", "--timeout=110s", "--for=" + condition}, what...)...)
+	if err != nil {
+		state, _, _ := s.Try(s.config, "kubectl", "get", "pods,events", "-A", "-o", "wide")
+		s.t.Fatalf("kubectl wait --for=%s %s: %v\n%s%s\n%s", condition, strings.Join(what, " "), err, out, errs, state)
+	}
+}
