@@ -234,29 +234,35 @@ func (w *world) serve(holder, address string) {
 		return err
 	})
 	w.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				io.WriteString(c, netip.MustParseAddrPort(c.RemoteAddr().String()).Addr().String()+"\n")
-				io.Copy(c, c)
-				c.Close()
-			}()
+	go answer(l)
+}
+
+func answer(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
 		}
-	}()
+		go func() {
+			io.WriteString(c, netip.MustParseAddrPort(c.RemoteAddr().String()).Addr().String()+"\n")
+			io.Copy(c, c)
+			c.Close()
+		}()
+	}
 }
 
 // call connects from a holder and is what the server said of whom it sees.
 func (w *world) call(holder, source, address string) (seen string, err error) {
-	err = w.In(holder, func() error {
+	return callFrom(w.Context(), w.Namespace(holder), source, address)
+}
+
+func callFrom(ctx context.Context, path, source, address string) (seen string, err error) {
+	err = In(path, func() error {
 		d := net.Dialer{Timeout: patience, FallbackDelay: -1}
 		if source != "" {
 			d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
 		}
-		c, err := d.DialContext(w.Context(), "tcp", address)
+		c, err := d.DialContext(ctx, "tcp", address)
 		if err != nil {
 			return err
 		}
@@ -278,18 +284,25 @@ func (w *world) reaches(holder, address string, want bool) {
 
 func instanceOf(e record.NetworkInterface) string { return e.Attachment.InstanceID }
 
-// run runs a command in a namespace.
-func (w *world) run(name string, argv ...string) string {
+// run runs a command in a namespace and is its output.
+func (w *world) run(name string, argv ...string) (out string) {
 	w.Helper()
-	var out []byte
 	err := w.In(name, func() (err error) {
-		out, err = exec.CommandContext(w.Context(), argv[0], argv[1:]...).CombinedOutput()
+		b, err := exec.CommandContext(w.Context(), argv[0], argv[1:]...).CombinedOutput()
+		out = string(b)
 		return err
 	})
 	if err != nil {
 		w.Fatalf("%v: %v\n%s", argv, err, out)
 	}
-	return string(out)
+	return out
+}
+
+func command(argv ...string) error {
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", argv, err, out)
+	}
+	return nil
 }
 
 // inside does something to a namespace.
