@@ -52,7 +52,7 @@ var Rules = []Rule{
 	{"internal/aws/autoscaling/group", []string{"internal/crash", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller that is a client of EC2, through the SDK"},
 	{"internal/instancetype", nil, world, "public data"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
-	{"internal/host", []string{"internal/ami", "internal/cluster/bundle", "internal/crash", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
+	{"internal/host", []string{"internal/ami", "internal/cluster/bundle", "internal/crash", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"cmd/node", []string{"internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},

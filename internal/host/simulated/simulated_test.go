@@ -435,7 +435,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	// The kubelet answers, in its own words.
 	pod := runningPods(t, admin, "app=more")[0]
 	allowSigning(t, w)
-	_, err = admin.CoreV1().Pods("default").GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+	_, err = admin.CoreV1().Pods("default").GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(ctx)
 	if err == nil || !strings.Contains(err.Error(), "machine "+good.ID+" is simulated") {
 		t.Errorf("logs: %v", err)
 	}
