@@ -325,8 +325,8 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	if len(hooks.Authentication) > 0 {
 		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
 	}
-	if c.o.Endpoints != nil {
-		dir, err := write(files{"egress.yaml": egress(c.o.Endpoints.EgressSocket(cluster.ID))})
+	if socket := c.egressSocket(cluster.ID); socket != "" {
+		dir, err := write(files{"egress.yaml": egress(socket)})
 		if err != nil {
 			return nil, err
 		}
@@ -336,6 +336,17 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		args = append(args, fmt.Sprintf("--service-node-port-range=%d-%d", k.ServiceNodePortRange.MinPort, k.ServiceNodePortRange.MaxPort))
 	}
 	return args, nil
+}
+
+// egressSocket is where the API server finds the way to what is in its VPC; it is empty where that is anybody's.
+func (c *Controller) egressSocket(clusterID string) string {
+	switch {
+	case c.o.Endpoints != nil:
+		return c.o.Endpoints.EgressSocket(clusterID)
+	case c.o.EgressSocket != nil:
+		return c.o.EgressSocket(clusterID)
+	}
+	return ""
 }
 
 // advertiseAddress is the private address of the cluster's first network interface.

@@ -113,6 +113,8 @@ type Options struct {
 	CloudProvider func(record.Cluster) (CloudProvider, error)
 	// Endpoints stands before the API servers; without it a cluster's endpoint is https://127.0.0.1:PORT (optional).
 	Endpoints Endpoints
+	// EgressSocket is Endpoints' where machines have no networks: the unix socket at which simulated ones are found (optional).
+	EgressSocket func(clusterID string) string
 
 	Log   *slog.Logger     // slog.Default() when nil
 	Clock clock.WithTicker // the real one when nil

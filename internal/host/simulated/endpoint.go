@@ -13,11 +13,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,26 +27,59 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // kubeletPort is where kubelets serve.
 const kubeletPort = 10250
 
 // EgressSocket is the path of a unix socket at which an API server's egress selector finds the kubelets of a cluster, by HTTP
-// CONNECT to their private addresses, which are nowhere else. Nothing else is to be found there.
+// CONNECT to their private addresses, which are nowhere else. Other addresses, such as those of webhooks on the host, are
+// connected to as if there were no proxy.
 func (c *Controller) EgressSocket(clusterID string) string {
 	return filepath.Join(c.o.Dir, clusterID+".sock")
 }
 
-// serveKubelets answers at the socket until ctx ends.
-func (f *fleet) serveKubelets(ctx context.Context) {
-	if f.c.o.Dir == "" {
-		return
+// serve answers at the sockets of all clusters until ctx ends.
+func (c *Controller) serve(ctx context.Context, _ func(string)) {
+	type server struct {
+		clusterID string
+		stop      context.CancelFunc
 	}
-	path := f.c.EgressSocket(f.cluster.ID)
-	l, err := listen(path)
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	running := map[string]server{}
+	c.planes.Notify(ctx, "", func(key string) {
+		row, err := c.planes.Get(ctx, key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			c.log.Error("serve the simulated kubelets", "cluster", key, "error", err)
+			return
+		}
+		id := row.Value.ClusterID // empty if the row is gone
+		was, ok := running[key]
+		if ok && was.clusterID == id {
+			return
+		}
+		if ok {
+			was.stop()
+			delete(running, key)
+		}
+		if id == "" {
+			return
+		}
+		within, stop := context.WithCancel(ctx)
+		running[key] = server{id, stop}
+		serving.Go(func() { c.serveCluster(within, key, id) })
+	})
+}
+
+// serveCluster answers at a cluster's socket until ctx ends.
+func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
+	l, err := listen(c.EgressSocket(clusterID))
 	if err != nil {
-		f.c.log.Error("serve the simulated kubelets", "cluster", f.cluster.Name, "error", err)
+		c.log.Error("serve the simulated kubelets", "cluster", key, "error", err)
 		return
 	}
 	var serving sync.WaitGroup
@@ -55,7 +90,7 @@ func (f *fleet) serveKubelets(ctx context.Context) {
 		conn, err := l.Accept()
 		if err != nil {
 			if ctx.Err() == nil {
-				f.c.log.Error("serve the simulated kubelets", "cluster", f.cluster.Name, "error", err)
+				c.log.Error("serve the simulated kubelets", "cluster", key, "error", err)
 			}
 			return
 		}
@@ -63,7 +98,7 @@ func (f *fleet) serveKubelets(ctx context.Context) {
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()
-			f.connectTo(ctx, conn)
+			c.connectTo(ctx, key, clusterID, conn)
 		})
 	}
 }
@@ -84,7 +119,7 @@ func listen(path string) (net.Listener, error) {
 }
 
 // connectTo serves one CONNECT.
-func (f *fleet) connectTo(ctx context.Context, conn net.Conn) {
+func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // a connection without deadlines serves as well
 	in := bufio.NewReader(conn)
 	r, err := http.ReadRequest(in)
@@ -99,9 +134,28 @@ func (f *fleet) connectTo(ctx context.Context, conn net.Conn) {
 		refuse("only CONNECT to host:port")
 		return
 	}
-	k := f.at(host)
-	if k == nil || port != strconv.Itoa(kubeletPort) {
-		refuse(fmt.Sprintf("the machines of cluster %s are simulated: nothing listens at %s", f.cluster.Name, r.Host))
+	c.mu.Lock()
+	f := c.fleets[clusterID]
+	c.mu.Unlock()
+	var k *kubelet
+	if f != nil && port == strconv.Itoa(kubeletPort) {
+		k = f.at(host)
+	}
+	if k == nil {
+		if c.inVPC(ctx, key, host) {
+			refuse("machines are simulated: nothing listens at " + r.Host)
+			return
+		}
+		out, err := (&net.Dialer{Timeout: 20 * time.Second}).DialContext(ctx, "tcp", r.Host)
+		if err != nil {
+			refuse(err.Error())
+			return
+		}
+		defer out.Close()
+		if _, err := fmt.Fprint(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err == nil {
+			_ = conn.SetDeadline(time.Time{})
+			couple(ctx, &buffered{conn, in}, out)
+		}
 		return
 	}
 	if _, err := fmt.Fprint(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
@@ -116,6 +170,43 @@ func (f *fleet) connectTo(ctx context.Context, conn net.Conn) {
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	_ = server.ServeTLS(one, "", "") // ends with the connection
+}
+
+// couple copies both ways until either side ends.
+func couple(ctx context.Context, a, b net.Conn) {
+	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
+	defer stop()
+	var both sync.WaitGroup
+	defer both.Wait()
+	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1]) // either side ends it as it likes
+			a.Close()
+			b.Close()
+		})
+	}
+}
+
+// inVPC reports whether an address is in the cluster's VPC, where nobody can be reached.
+func (c *Controller) inVPC(ctx context.Context, key, host string) bool {
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return strings.HasSuffix(host, ".compute.internal") || strings.HasSuffix(host, ".ec2.internal")
+	}
+	cluster, err := c.clusters.Get(ctx, key)
+	if err != nil {
+		return false
+	}
+	vpc, err := record.VPCs(c.o.Store).Get(ctx, record.EC2Key(cluster.Value.Account, cluster.Value.Region, cluster.Value.VPCID))
+	if err != nil {
+		return false
+	}
+	for _, block := range append(slices.Clone(vpc.Value.CIDRs), vpc.Value.IPv6CIDRs...) {
+		if prefix, err := netip.ParsePrefix(block.CIDR); err == nil && prefix.Contains(address) {
+			return true
+		}
+	}
+	return false
 }
 
 // at is the node with that address or name.

@@ -72,7 +72,6 @@ func (f *fleet) run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
 	working.Go(func() { f.follow(ctx) })
-	working.Go(func() { f.serveKubelets(ctx) })
 	// They mostly wait for answers.
 	for range 8 * runtime.NumCPU() {
 		working.Go(func() {

@@ -110,6 +110,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Reconcile: c.Reconcile,
 		Sources: []reconcile.Source{
 			c.live,
+			c.serve,
 			c.watchInterfaces,
 			reconcile.Table(c.instances, ""),
 			reconcile.Table(c.machines, ""), // whose rows may outlive their instances
