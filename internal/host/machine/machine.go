@@ -65,7 +65,7 @@ type Options struct {
 	Network   Network
 	// Images is what the machine of an instance is made of. Its errors are the user's: they become the instance's state reason.
 	Images func(ctx context.Context, instance record.Instance) (Image, error)
-	Log   *slog.Logger // slog.Default() when nil
+	Log    *slog.Logger // slog.Default() when nil
 }
 
 // Processes is process.Supervisor, as far as machines need it.

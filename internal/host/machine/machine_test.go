@@ -129,7 +129,7 @@ func (h *host) up() {
 			return func() {}
 		},
 		Images: func(ctx context.Context, i record.Instance) (Image, error) { return h.image(ctx, i) },
-		Log:   slog.New(slog.DiscardHandler),
+		Log:    slog.New(slog.DiscardHandler),
 	})
 	done := make(chan error, 1)
 	go func() { done <- reconcile.Run(ctx, slog.New(slog.DiscardHandler), c.Controllers()...) }()

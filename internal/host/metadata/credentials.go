@@ -1,0 +1,118 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// renew is how long before their end credentials are replaced: EC2 has new ones five minutes before, at least.
+const renew = 15 * time.Minute
+
+// cache is the credentials that instances were given, by instance. It is a saving, not a fact: a daemon that starts gives new ones.
+type cache struct {
+	mu  sync.Mutex
+	all map[string]*issued
+}
+
+type issued struct {
+	mu          sync.Mutex // held while they are made
+	role        string
+	at          time.Time
+	credentials aws.Credentials
+}
+
+func (c *cache) of(instanceID string) *issued {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]*issued{}
+	}
+	i := c.all[instanceID]
+	if i == nil {
+		i = &issued{}
+		c.all[instanceID] = i
+	}
+	return i
+}
+
+// profile is the instance profile of an instance, or store.ErrNotFound: it may have been deleted, and made again under its name.
+func (s *Service) profile(ctx context.Context, i record.Instance) (record.InstanceProfile, error) {
+	name := i.InstanceProfileARN[strings.LastIndexByte(i.InstanceProfileARN, '/')+1:]
+	row, err := record.InstanceProfiles(s.o.Store).Get(ctx, record.InstanceProfileKey(i.Account, name))
+	if err == nil && i.InstanceProfileID != "" && row.Value.ID != i.InstanceProfileID {
+		return row.Value, fmt.Errorf("the instance profile %s is another now: %w", name, store.ErrNotFound)
+	}
+	return row.Value, err
+}
+
+// says is a JSON document as the service writes it.
+type says struct {
+	Code        string
+	Message     string `json:",omitempty"`
+	LastUpdated string
+
+	InstanceProfileARN string `json:"InstanceProfileArn,omitempty"`
+	InstanceProfileID  string `json:"InstanceProfileId,omitempty"`
+
+	Type            string `json:",omitempty"`
+	AccessKeyID     string `json:"AccessKeyId,omitempty"`
+	SecretAccessKey string `json:",omitempty"`
+	Token           string `json:",omitempty"`
+	Expiration      string `json:",omitempty"`
+}
+
+func (d says) at(t time.Time) ([]byte, error) {
+	d.LastUpdated = t.UTC().Format(time.RFC3339)
+	return json.MarshalIndent(d, "", "  ")
+}
+
+const manual = " Please see documentation at https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc."
+
+// profileInfo is iam/info.
+func (s *Service) profileInfo(ctx context.Context, i record.Instance) ([]byte, error) {
+	p, err := s.profile(ctx, i)
+	if errors.Is(err, store.ErrNotFound) {
+		return says{Code: "InstanceProfileNotFound", Message: "Instance Profile not found." + manual}.at(s.o.Clock.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return says{Code: "Success", InstanceProfileARN: p.ARN(), InstanceProfileID: p.ID}.at(s.o.Clock.Now())
+}
+
+// roleCredentials is iam/security-credentials/<role>. That EC2 may not assume the role is said in the document, as on EC2.
+func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role string) ([]byte, error) {
+	given := s.credentials.of(i.ID)
+	given.mu.Lock()
+	defer given.mu.Unlock()
+	now := s.o.Clock.Now()
+	if given.role != role || now.Add(renew).After(given.credentials.Expires) {
+		fresh, err := s.o.Credentials(ctx, i, role)
+		switch {
+		case err == nil:
+			given.role, given.at, given.credentials = role, now, fresh
+		case ctx.Err() != nil:
+			return nil, err
+		case given.role == role && now.Before(given.credentials.Expires):
+			s.log.Warn("could not renew an instance's credentials; it keeps those it has", "instance", i.ID, "role", role, "error", err)
+		default:
+			s.log.Warn("an instance gets no credentials", "instance", i.ID, "role", role, "error", err)
+			return says{Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + "." + manual}.at(now)
+		}
+	}
+	c := given.credentials
+	return says{
+		Code: "Success", Type: "AWS-HMAC", AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, Token: c.SessionToken,
+		Expiration: c.Expires.UTC().Format(time.RFC3339),
+	}.at(given.at)
+}

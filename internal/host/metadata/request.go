@@ -1,0 +1,246 @@
+package metadata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+const (
+	tokenPath = "/latest/api/token"
+	tokenTTL  = "X-Aws-Ec2-Metadata-Token-Ttl-Seconds"
+	tokenName = "X-Aws-Ec2-Metadata-Token"
+)
+
+// longest is how long a token may live, in seconds: six hours.
+const longest = 21600
+
+// versions are those of the tree of metadata. All are served alike.
+var versions = []string{
+	"1.0", "2007-01-19", "2007-03-01", "2007-08-29", "2007-10-10", "2007-12-15", "2008-02-01", "2008-09-01", "2009-04-04", "2011-01-01", "2011-05-01", "2012-01-12",
+	"2014-02-25", "2014-11-05", "2015-10-20", "2016-04-19", "2016-06-30", "2016-09-02", "2018-03-28", "2018-08-17", "2018-09-24", "2019-10-01", "2020-10-27", "2021-01-03",
+	"2021-03-23", "2021-07-15", "2022-09-24", "2024-04-11", "latest",
+}
+
+// answer serves one request that came out of the VPC with the key.
+func (s *Service) answer(w http.ResponseWriter, r *http.Request, vpcKey string) {
+	w.Header().Set("Server", "EC2ws")
+	instance, err := s.asker(r, vpcKey)
+	if errors.Is(err, store.ErrNotFound) {
+		refuse(w, http.StatusNotFound)
+		return
+	}
+	if err != nil {
+		s.log.Error("the metadata service could not tell who asks", "from", r.RemoteAddr, "error", err)
+		refuse(w, http.StatusServiceUnavailable)
+		return
+	}
+	if instance.Metadata.HTTPEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
+		refuse(w, http.StatusForbidden)
+		return
+	}
+	if err := setTTL(r, 0); err != nil {
+		s.log.Debug("could not set a hop limit", "error", err)
+		refuse(w, http.StatusServiceUnavailable)
+		return
+	}
+	switch {
+	case r.Method == http.MethodPut:
+		s.token(w, r, instance)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		refuse(w, http.StatusMethodNotAllowed)
+	default:
+		s.read(w, r, instance)
+	}
+}
+
+// token makes a session token. Its answer may cross no more routers than the instance's hop limit says, so that it does not get
+// to those for whom the instance only forwards.
+func (s *Service) token(w http.ResponseWriter, r *http.Request, instance record.Instance) {
+	if r.URL.Path != tokenPath {
+		refuse(w, http.StatusMethodNotAllowed)
+		return
+	}
+	// An open proxy on the instance would add this header.
+	if len(r.Header.Values("X-Forwarded-For")) > 0 {
+		refuse(w, http.StatusForbidden)
+		return
+	}
+	seconds, err := strconv.Atoi(strings.TrimSpace(r.Header.Get(tokenTTL)))
+	if err != nil || seconds < 1 || seconds > longest {
+		refuse(w, http.StatusBadRequest)
+		return
+	}
+	token, err := s.secret.token(instance.ID, s.o.Clock.Now().Unix()+int64(seconds))
+	if err == nil {
+		err = setTTL(r, int(instance.Metadata.HTTPPutResponseHopLimit))
+	}
+	if err != nil {
+		s.log.Error("could not make a metadata token", "instance", instance.ID, "error", err)
+		refuse(w, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set(tokenTTL, strconv.Itoa(seconds))
+	write(w, "text/plain", []byte(token))
+}
+
+// read serves a GET.
+func (s *Service) read(w http.ResponseWriter, r *http.Request, instance record.Instance) {
+	if token := r.Header.Values(tokenName); len(token) > 0 {
+		left, err := s.secret.verify(token[0], instance.ID, s.o.Clock.Now().Unix())
+		if err != nil {
+			refuse(w, http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set(tokenTTL, strconv.FormatInt(left, 10))
+	} else if instance.Metadata.HTTPTokens == ec2types.HttpTokensStateRequired {
+		refuse(w, http.StatusUnauthorized)
+		return
+	}
+	path := strings.Trim(r.URL.Path, "/")
+	version, rest, _ := strings.Cut(path, "/")
+	switch {
+	case path == "":
+		write(w, "text/plain", []byte(strings.Join(versions, "\n")))
+		return
+	case !slices.Contains(versions, version):
+		refuse(w, http.StatusNotFound)
+		return
+	}
+	tree, err := s.tree(r.Context(), instance)
+	if err != nil {
+		s.log.Error("could not make an instance's metadata", "instance", instance.ID, "error", err)
+		refuse(w, http.StatusInternalServerError)
+		return
+	}
+	kind, content, err := tree.find(r.Context(), rest, strings.HasSuffix(r.URL.Path, "/"))
+	switch {
+	case errors.Is(err, errNoEntry):
+		refuse(w, http.StatusNotFound)
+	case err != nil:
+		s.log.Error("could not make an instance's metadata", "instance", instance.ID, "path", rest, "error", err)
+		refuse(w, http.StatusInternalServerError)
+	default:
+		write(w, kind, content)
+	}
+}
+
+func write(w http.ResponseWriter, kind string, content []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Accept-Ranges", "none")
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	_, _ = w.Write(content) // who asked is gone
+}
+
+// refuse answers with the page that EC2 has for a status.
+func refuse(w http.ResponseWriter, status int) {
+	title := fmt.Sprintf("%d - %s", status, http.StatusText(status))
+	page := `<?xml version="1.0" encoding="iso-8859-1"?>
+<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN"
+	"http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd">
+<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en" lang="en">
+ <head>
+  <title>` + title + `</title>
+ </head>
+ <body>
+  <h1>` + title + `</h1>
+ </body>
+</html>
+`
+	w.Header().Set("Content-Type", "text/html")
+	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(page)) // who asked is gone
+}
+
+// setTTL sets how many routers the answer may cross; 0 is what the kernel takes for others.
+func setTTL(r *http.Request, hops int) error {
+	conn, ok := r.Context().Value(connection{}).(syscall.Conn)
+	if !ok {
+		return errors.New("the connection of a request is no socket")
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if hops == 0 {
+		hops = -1 // ip(7): the default
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL, hops) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// asker is the instance that a request comes from, by its source address: one of a network interface that is attached to it, or in
+// a prefix that is delegated to one. It is store.ErrNotFound when there is none.
+func (s *Service) asker(r *http.Request, vpcKey string) (record.Instance, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return record.Instance{}, err
+	}
+	from, err := netip.ParseAddr(host)
+	if err != nil {
+		return record.Instance{}, err
+	}
+	eni, err := s.interfaceAt(r.Context(), vpcKey, from.Unmap())
+	if err != nil {
+		return record.Instance{}, err
+	}
+	if eni.Attachment == nil || eni.Attachment.InstanceID == "" {
+		return record.Instance{}, fmt.Errorf("the interface %s of no instance: %w", eni.ID, store.ErrNotFound)
+	}
+	row, err := record.Instances(s.o.Store).Get(r.Context(), scope(vpcKey)+eni.Attachment.InstanceID)
+	return row.Value, err
+}
+
+// interfaceAt is the network interface that has an address in a VPC. The addresses in use are rows of their subnets.
+func (s *Service) interfaceAt(ctx context.Context, vpcKey string, address netip.Addr) (record.NetworkInterface, error) {
+	subnets, err := record.Subnets(s.o.Store).List(ctx, scope(vpcKey))
+	if err != nil {
+		return record.NetworkInterface{}, err
+	}
+	vpcID := vpcKey[len(scope(vpcKey)):]
+	for _, row := range subnets {
+		subnet := row.Value
+		if subnet.VPCID != vpcID {
+			continue
+		}
+		cidr, err := netip.ParsePrefix(subnet.CIDR)
+		if err != nil || !cidr.Contains(address) {
+			continue
+		}
+		block, err := address.Prefix(28)
+		if err != nil {
+			continue
+		}
+		used, err := record.AddressBlocks(s.o.Store).Get(ctx, record.AddressBlockKey(subnet.Account, subnet.Region, subnet.ID, block.Addr().String()))
+		if err != nil {
+			return record.NetworkInterface{}, err
+		}
+		id := used.Value.PrefixOf
+		if id == "" {
+			id = used.Value.Addresses[address.String()]
+		}
+		if id == "" {
+			return record.NetworkInterface{}, fmt.Errorf("nobody has %s: %w", address, store.ErrNotFound)
+		}
+		eni, err := record.NetworkInterfaces(s.o.Store).Get(ctx, scope(vpcKey)+id)
+		return eni.Value, err
+	}
+	return record.NetworkInterface{}, fmt.Errorf("%s is in no subnet of %s: %w", address, vpcID, store.ErrNotFound)
+}

@@ -1,0 +1,137 @@
+package metadata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// listening is the server of one VPC.
+type listening struct {
+	namespace uint64 // identity
+	server    *http.Server
+	ended     chan struct{}
+}
+
+func (l *listening) close() {
+	_ = l.server.Close() // connections die with it: SDKs ask again
+	<-l.ended
+}
+
+func (l *listening) alive() bool {
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// reconcile listens in the VPC's router if there is one, and only there.
+func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := record.VPCs(s.o.Store).Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		s.forget(key)
+		return reconcile.Result{Gone: true}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	vpc := row.Value
+	namespace, err := s.o.Network.Identity(vpc.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.forget(key)
+		return reconcile.Result{}, nil // the network tells when there is one
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s.mu.Lock()
+	now := s.listening[key]
+	s.mu.Unlock()
+	if now != nil && now.namespace == namespace && now.alive() {
+		return reconcile.Result{}, nil
+	}
+	s.forget(key)
+	l, err := s.o.Network.Listen(ctx, vpc.ID, "tcp4", Address)
+	if errors.Is(err, fs.ErrNotExist) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("listen for instances of %s: %w", vpc.ID, err)
+	}
+	s.serve(key, namespace, l)
+	return reconcile.Result{}, nil
+}
+
+// serve answers what comes to l, as the service of a VPC.
+func (s *Service) serve(key string, namespace uint64, l net.Listener) {
+	serving := &listening{namespace: namespace, ended: make(chan struct{})}
+	serving.server = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, key) }),
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
+		ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.listening[key] = serving
+	}
+	s.mu.Unlock()
+	if closed {
+		l.Close()
+		return
+	}
+	go func() {
+		defer close(serving.ended)
+		if err := serving.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the metadata service of a VPC ended", "vpc", key, "error", err)
+		}
+	}()
+}
+
+func (s *Service) forget(key string) {
+	s.mu.Lock()
+	l := s.listening[key]
+	delete(s.listening, key)
+	s.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+}
+
+// close is a source of nothing: it ends the servers when the controllers end.
+func (s *Service) close(ctx context.Context, _ func(string)) {
+	s.mu.Lock()
+	s.closed = false
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	all := s.listening
+	s.listening = map[string]*listening{}
+	s.mu.Unlock()
+	for _, l := range all {
+		l.close()
+	}
+}
+
+// connection is the key of a request's connection in its context.
+type connection struct{}
+
+// scope is what the key of an EC2 resource begins with: account and region.
+func scope(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
