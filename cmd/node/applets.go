@@ -10,6 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
+	"github.com/coracle-eks/coracle/internal/guest/nodeadm"
 	"github.com/coracle-eks/coracle/internal/guest/systemctl"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 )
@@ -28,6 +29,7 @@ var applets = map[string]applet{
 	"halt":       func(args []string) int { return control.Power("halt", args) },
 
 	"cloud-init": func(args []string) int { return cloudinit.Main(args, os.Stdout, os.Stderr) },
+	"nodeadm":    func(args []string) int { return nodeadm.Main(args, os.Stdout, os.Stderr) },
 	"imds":       func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
 	"sudo":       sudo,
 

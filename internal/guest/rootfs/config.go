@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"encoding/json"
+	"fmt"
 	"runtime"
 	"strings"
 )
@@ -18,6 +19,7 @@ func (o Options) withDefaults() Options {
 
 // ContainerdOptions are what differs between the configurations of containerd.
 type ContainerdOptions struct {
+	Version         int // of the configuration's form: 3, or 2 for what is to be migrated; 0 means 3
 	SandboxImage    string
 	BaseRuntimeSpec string // a file; empty: containerd's own
 	EnableCDI       *bool  // nil: containerd's default
@@ -28,49 +30,51 @@ type ContainerdOptions struct {
 // groups are made through the file system, because there is no systemd to ask, and no process is made less likely to be killed
 // than its parent, which a host that is itself a container does not allow.
 func ContainerdConfig(o ContainerdOptions) string {
+	// What version 3 has in two plugins was one in version 2.
+	images, runtime := "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
+	if o.Version == 2 {
+		images, runtime = "io.containerd.grpc.v1.cri", "io.containerd.grpc.v1.cri"
+	}
+	if o.Version == 0 {
+		o.Version = 3
+	}
 	var b strings.Builder
-	b.WriteString("version = 3\nroot = \"/var/lib/containerd\"\nstate = \"/run/containerd\"\n")
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	table := func(plugin, path string) { line("\n[plugins.'%s'%s]", plugin, path) }
+	line("version = %d\nroot = \"/var/lib/containerd\"\nstate = \"/run/containerd\"", o.Version)
 	if o.Imports {
-		b.WriteString("imports = [\"/etc/containerd/config.d/*.toml\"]\n")
+		line(`imports = ["/etc/containerd/config.d/*.toml"]`)
 	}
-	b.WriteString(`
-[grpc]
-address = "/run/containerd/containerd.sock"
-
-[plugins.'io.containerd.cri.v1.images']
-discard_unpacked_layers = true
-
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
-sandbox = "` + o.SandboxImage + `"
-
-[plugins."io.containerd.cri.v1.images".registry]
-config_path = "/etc/containerd/certs.d:/etc/docker/certs.d"
-
-[plugins.'io.containerd.cri.v1.runtime']
-restrict_oom_score_adj = true
-`)
+	line("\n[grpc]\naddress = \"/run/containerd/containerd.sock\"")
+	table(runtime, "")
+	line("restrict_oom_score_adj = true")
 	if o.EnableCDI != nil {
-		b.WriteString("enable_cdi = " + map[bool]string{true: "true", false: "false"}[*o.EnableCDI] + "\n")
+		line("enable_cdi = %t", *o.EnableCDI)
 	}
-	b.WriteString(`
-[plugins.'io.containerd.cri.v1.runtime'.containerd]
-default_runtime_name = "runc"
-
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-`)
+	if o.Version == 2 {
+		line("sandbox_image = %q", o.SandboxImage)
+	} else {
+		table(images, "")
+		line("discard_unpacked_layers = true")
+		table(images, ".pinned_images")
+		line("sandbox = %q", o.SandboxImage)
+	}
+	table(images, ".registry")
+	line(`config_path = "/etc/containerd/certs.d:/etc/docker/certs.d"`)
+	table(runtime, ".containerd")
+	line(`default_runtime_name = "runc"`)
+	if o.Version == 2 {
+		line("discard_unpacked_layers = true")
+	}
+	table(runtime, ".containerd.runtimes.runc")
+	line(`runtime_type = "io.containerd.runc.v2"`)
 	if o.BaseRuntimeSpec != "" {
-		b.WriteString("base_runtime_spec = \"" + o.BaseRuntimeSpec + "\"\n")
+		line("base_runtime_spec = %q", o.BaseRuntimeSpec)
 	}
-	b.WriteString(`
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-BinaryName = "/usr/sbin/runc"
-SystemdCgroup = false
-
-[plugins.'io.containerd.cri.v1.runtime'.cni]
-bin_dir = "/opt/cni/bin"
-conf_dir = "/etc/cni/net.d"
-`)
+	table(runtime, ".containerd.runtimes.runc.options")
+	line("BinaryName = \"/usr/sbin/runc\"\nSystemdCgroup = false")
+	table(runtime, ".cni")
+	line("bin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"")
 	return b.String()
 }
 
