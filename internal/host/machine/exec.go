@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -84,18 +85,20 @@ func Exec(ctx context.Context, owner, instanceID string, c Command) (exit int, e
 	return r.exit, r.err
 }
 
-// Running are the instances whose machines run, sorted.
-func Running(owner string) ([]string, error) {
-	launched, err := launched(owner)
-	if err != nil {
-		return nil, err
+// Named is the instance whose private DNS name, the whole or its first part, is name, among those whose disks are in dir (Options.Dir); a
+// name that is none's is itself.
+func Named(dir, name string) string {
+	specs, _ := filepath.Glob(filepath.Join(dir, "i-*", launch.SpecFile))
+	for _, file := range specs {
+		spec, err := launch.Read(file)
+		if err != nil {
+			continue
+		}
+		if first, _, _ := strings.Cut(spec.Hostname, "."); spec.Hostname == name || first == name {
+			return spec.InstanceID
+		}
 	}
-	var all []string
-	for id := range launched {
-		all = append(all, id)
-	}
-	slices.Sort(all)
-	return all, nil
+	return name
 }
 
 // launched are the processes that stand for machines, by instance.

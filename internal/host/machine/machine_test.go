@@ -504,6 +504,12 @@ func TestCommandsInAMachine(t *testing.T) {
 			}
 		})
 	}
+	machines := filepath.Join(h.dir, "machines")
+	for _, name := range []string{one, "ip-10-0-0-4.eu-west-1.compute.internal", "ip-10-0-0-4"} {
+		if id := Named(machines, name); id != one {
+			t.Errorf("%s is %s", name, id)
+		}
+	}
 	var none *NotRunningError
 	if _, err := Exec(t.Context(), h.owner, "i-nowhere", Command{Args: []string{"true"}}); !errors.As(err, &none) || len(none.Running) != 1 || none.Running[0] != one {
 		t.Errorf("error is %v", err)
