@@ -13,6 +13,11 @@ type Target struct {
 	Action     string              // iam:PassRole
 	Resource   string              // ARN, or "*"
 	Conditions map[string][]string // condition keys of this request beside the global ones, such as "iam:PassedToService"
+
+	// Owner is the account of the resource, when it may be another than the caller's; empty means theirs. Nobody reaches the resource
+	// of another account but by Policy, the policy attached to the resource (JSON; empty for none).
+	Owner  string
+	Policy string
 }
 
 // Authorizer decides whether a caller may do all of targets. It returns nil, or a [*Denied] for the first target that is refused;
@@ -79,7 +84,8 @@ func withGlobalConditions(c *call, targets []Target) []Target {
 		for k, v := range t.Conditions {
 			conditions[k] = v
 		}
-		out[i] = Target{Action: t.Action, Resource: t.Resource, Conditions: conditions}
+		t.Conditions = conditions
+		out[i] = t
 	}
 	return out
 }

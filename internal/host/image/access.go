@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -14,6 +15,9 @@ type Access interface {
 	Allow(ctx context.Context, r Request) error
 	// Exists reports whether an account has a repository.
 	Exists(ctx context.Context, account, region, repository string) (bool, error)
+	// Upstream is the repository of another registry ("docker.io/library/nginx") of which a repository is a cache; empty
+	// for one that is not.
+	Upstream(ctx context.Context, account, region, repository string) (string, error)
 }
 
 // Request is what a client of the registry's protocol wants.
@@ -85,9 +89,18 @@ func (r *Refusal) write(w http.ResponseWriter, request *http.Request) {
 
 // password is what the request gives for the user AWS.
 func password(r *http.Request) string {
+	if token := r.URL.Query().Get(tokenParameter); token != "" {
+		return token // of a URL that GetDownloadUrlForLayer gave
+	}
 	user, password, ok := r.BasicAuth()
 	if !ok || user != "AWS" {
 		return ""
 	}
 	return strings.TrimSpace(password)
 }
+
+// tokenParameter is the parameter of a URL that carries an authorization token.
+const tokenParameter = "authorization-token"
+
+// TokenQuery is the query of a URL that carries an authorization token, for clients that send no header.
+func TokenQuery(token string) string { return url.Values{tokenParameter: {token}}.Encode() }

@@ -23,9 +23,10 @@ import (
 //
 // In ECR's registries clients need a token of GetAuthorizationToken and the permissions of ECR's API. Others can
 // be read by everybody and are written by [Registry.Load] alone.
-func (r *Registry) Handler() http.Handler {
+func (r *Registry) Handler(access Access) http.Handler {
+	h := &handler{r, access}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if err := r.serve(w, request); err != nil {
+		if err := h.serve(w, request); err != nil {
 			var refusal *Refusal
 			if !errors.As(err, &refusal) {
 				r.options.Log.Error("the registry could not answer", "method", request.Method, "path", request.URL.Path, "error", err)
@@ -36,13 +37,19 @@ func (r *Registry) Handler() http.Handler {
 	})
 }
 
+// handler is the registry as clients see it.
+type handler struct {
+	*Registry
+	access Access
+}
+
 // route is what a path below /v2/ says.
 var route = regexp.MustCompile(`^/v2/(.+)/(manifests/[^/]+|blobs/[a-z0-9]+:[a-f0-9]+|blobs/uploads/?|blobs/uploads/[^/]+|tags/list)$`)
 
 // maxManifest is ECR's limit, in bytes, of which distribution takes as many.
 const maxManifest = 4 << 20
 
-func (r *Registry) serve(w http.ResponseWriter, request *http.Request) error {
+func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	query := request.URL.Query()
 	if strings.TrimSuffix(request.URL.Path, "/") == "/v2" {
 		return r.serveBase(w, request)
@@ -64,26 +71,29 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) error {
 		}
 		named = host + "/"
 	}
-	if query.Has("ns") {
-		query.Del("ns")
-	}
+	query.Del("ns")
 
 	if account, region, ok := ECR(r.canonical(host)); ok {
 		if err := r.allow(request, account, region, repository, what); err != nil {
 			return err
 		}
+		if err := r.fillCache(request, account, region, repository, what); err != nil {
+			return err
+		}
 	} else if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		return Denied("images of " + host + " cannot be pushed here: put them in with \"coracle images load FILE\", or push to a repository of Amazon ECR")
 	} else if reference, ok := strings.CutPrefix(what, "manifests/"); ok {
-		if err := r.fetch(request.Context(), host, repository, reference); err != nil {
+		full := r.canonical(host) + "/" + repository
+		if err := r.fetch(request.Context(), full, full, reference); err != nil {
 			return err
 		}
 	}
 
 	// What follows is the library's, on the repository's name in the storage.
-	stored := r.stored(host, repository)
+	stored := r.stored(host + "/" + repository)
 	query.Del("mount") // as ECR, which takes every layer by upload
 	query.Del("from")
+	query.Del(tokenParameter)
 	inner := request.Clone(request.Context())
 	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + what, RawQuery: query.Encode()}
 	inner.RequestURI = inner.URL.RequestURI()
@@ -91,8 +101,21 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) error {
 	return nil
 }
 
+// fillCache fetches what a repository that is a cache does not have yet.
+func (r *handler) fillCache(request *http.Request, account, region, repository, what string) error {
+	reference, ok := strings.CutPrefix(what, "manifests/")
+	if !ok || request.Method != http.MethodGet && request.Method != http.MethodHead {
+		return nil
+	}
+	upstream, err := r.access.Upstream(request.Context(), account, region, repository)
+	if err != nil || upstream == "" {
+		return err
+	}
+	return r.fetch(request.Context(), upstream, ECRHost(account, region)+"/"+repository, reference)
+}
+
 // serveBase answers whether the registry is there, and whether the client's token is good.
-func (r *Registry) serveBase(w http.ResponseWriter, request *http.Request) error {
+func (r *handler) serveBase(w http.ResponseWriter, request *http.Request) error {
 	host := request.URL.Query().Get("ns")
 	if host == "" {
 		host = registryOf(request.Host)
@@ -122,19 +145,16 @@ func registryOf(hostport string) string {
 	return ""
 }
 
-func (r *Registry) authorize(request *http.Request, want Request) error {
+func (r *handler) authorize(request *http.Request, want Request) error {
 	if want.Password = password(request); want.Password == "" {
 		return Unauthenticated
 	}
-	if r.options.Access == nil {
-		return Denied("this registry gives nobody access")
-	}
-	return r.options.Access.Allow(request.Context(), want)
+	return r.access.Allow(request.Context(), want)
 }
 
 // allow checks a request to a repository of ECR against the permissions that ECR's API has for the same.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html
-func (r *Registry) allow(request *http.Request, account, region, repository, what string) error {
+func (r *handler) allow(request *http.Request, account, region, repository, what string) error {
 	want := Request{Account: account, Region: region, Repository: repository}
 	kind, reference, _ := strings.Cut(what, "/")
 	switch read := request.Method == http.MethodGet || request.Method == http.MethodHead; {

@@ -51,8 +51,6 @@ type Options struct {
 	Bundles  *bundle.Bundles
 	// Region is where the assembled images are; they are served in every region.
 	Region string
-	// Access says who may do what in ECR's registries. Without it nobody may do anything there.
-	Access Access
 	// Transport reaches public registries; http.DefaultTransport with short timeouts when nil.
 	Transport http.RoundTripper
 	Log       *slog.Logger

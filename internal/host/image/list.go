@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/distribution/distribution/v3"
 	_ "github.com/distribution/distribution/v3/manifest/manifestlist" // the forms of manifests that are read
@@ -169,7 +168,7 @@ func describe(m distribution.Manifest) (size int64, mediaType, configType string
 
 // Manifest is the manifest behind a full reference with a tag or a digest; ErrNotFound when there is none.
 func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) {
-	host, name, identifier, err := split(full)
+	repository, identifier, err := split(full)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -179,7 +178,7 @@ func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) 
 		}
 		return Manifest{}, fmt.Errorf("find %s: %w", full, err)
 	}
-	repo, err := r.repository(ctx, host+"/"+name)
+	repo, err := r.repository(ctx, repository)
 	if err != nil {
 		return fail(err)
 	}
@@ -250,8 +249,7 @@ func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string)
 
 // DeleteRepository removes a repository with its images; no error when there is none.
 func (r *Registry) DeleteRepository(ctx context.Context, repository string) error {
-	host, name, _ := strings.Cut(repository, "/")
-	stored := r.stored(host, name)
+	stored := r.stored(repository)
 	for _, dir := range []string{"_manifests", "_layers", "_uploads"} { // another repository may be below it: "app" and "app/web"
 		err := os.RemoveAll(filepath.Join(r.options.Dir, "registry/docker/registry/v2/repositories", stored, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -263,8 +261,7 @@ func (r *Registry) DeleteRepository(ctx context.Context, repository string) erro
 
 // repository opens one by its full name.
 func (r *Registry) repository(ctx context.Context, full string) (distribution.Repository, error) {
-	host, name, _ := strings.Cut(full, "/")
-	named, err := reference.WithName(r.stored(host, name))
+	named, err := reference.WithName(r.stored(full))
 	if err != nil {
 		return nil, fmt.Errorf("%q is no repository: %w", full, err)
 	}

@@ -24,7 +24,7 @@ import (
 // Load puts the images of an archive into the registry under the names that it gives them, and returns those. An
 // archive is what "docker save", "podman save", "ctr images export" or "crane pull" write, docker's or OCI's form,
 // compressed with gzip or zstd or not. Names of ECR's registries need their repository.
-func (r *Registry) Load(ctx context.Context, archive io.Reader) ([]string, error) {
+func (r *Registry) Load(ctx context.Context, archive io.Reader, access Access) ([]string, error) {
 	dir, err := r.scratch("load-*")
 	if err != nil {
 		return nil, err
@@ -40,12 +40,11 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader) ([]string, error
 	var loaded []string
 	for _, image := range images {
 		for _, full := range image.names {
-			host, repository, tag, err := split(full)
+			repository, tag, err := split(full)
 			if err != nil {
 				return loaded, err
 			}
-			full = join(r.canonical(host), repository, tag)
-			if err := r.mayLoad(ctx, host, repository); err != nil {
+			if err := r.mayLoad(ctx, repository, access); err != nil {
 				return loaded, fmt.Errorf("load %s: %w", full, err)
 			}
 			if image.index != nil {
@@ -56,10 +55,10 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader) ([]string, error
 			if err != nil {
 				return loaded, fmt.Errorf("load %s: %w", full, err)
 			}
-			if err := os.Remove(r.pulledMark(host, repository, tag)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Remove(r.pulledMark(repository, tag)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return loaded, err
 			}
-			loaded = append(loaded, full)
+			loaded = append(loaded, join(repository, tag))
 		}
 	}
 	if len(loaded) == 0 {
@@ -69,12 +68,13 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader) ([]string, error
 }
 
 // mayLoad refuses what could not be pulled again.
-func (r *Registry) mayLoad(ctx context.Context, host, repository string) error {
-	account, region, ok := ECR(r.canonical(host))
-	if !ok || ofEKS(account) || r.options.Access == nil {
+func (r *Registry) mayLoad(ctx context.Context, full string, access Access) error {
+	host, repository, _ := strings.Cut(full, "/")
+	account, region, ok := ECR(host)
+	if !ok || OfEKS(account) {
 		return nil
 	}
-	there, err := r.options.Access.Exists(ctx, account, region, repository)
+	there, err := access.Exists(ctx, account, region, repository)
 	if err != nil || there {
 		return err
 	}

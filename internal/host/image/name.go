@@ -35,7 +35,7 @@ func ECRHost(account, region string) string {
 func (r *Registry) canonical(host string) string {
 	host = strings.ToLower(host)
 	if account, region, ok := ECR(host); ok {
-		if ofEKS(account) {
+		if OfEKS(account) {
 			return Host(r.options.Region)
 		}
 		return ECRHost(account, region)
@@ -47,8 +47,10 @@ func (r *Registry) canonical(host string) string {
 	return host
 }
 
-// stored is the repository in the storage, whose names have no colon: "localhost:5000/app" is localhost__5000/app.
-func (r *Registry) stored(host, repository string) string {
+// stored is the name of a repository in the storage, whose names have no colon: "localhost:5000/app" is
+// localhost__5000/app.
+func (r *Registry) stored(full string) string {
+	host, repository, _ := strings.Cut(full, "/")
 	return strings.Replace(r.canonical(host), ":", "__", 1) + "/" + repository
 }
 
@@ -61,32 +63,33 @@ func fullName(stored string) string {
 // inside is the host under which the in-process transport has the storage; nothing ever looks it up.
 const inside = "registry.coracle.invalid"
 
-// insideTag is a tag's name for clients that use the in-process transport.
-func (r *Registry) insideReference(host, repository, reference string) (name.Reference, error) {
-	separator := ":"
-	if strings.Contains(reference, ":") {
-		separator = "@"
+// insideReference is the name of a reference ("docker.io/library/nginx:1.27") for clients that use the in-process
+// transport.
+func (r *Registry) insideReference(reference string) (name.Reference, error) {
+	repository, identifier, err := split(reference)
+	if err != nil {
+		return nil, err
 	}
-	return name.ParseReference(inside + "/" + r.stored(host, repository) + separator + reference)
+	return name.ParseReference(join(inside+"/"+r.stored(repository), identifier))
 }
 
-// split takes a reference apart: "nginx" is docker.io, library/nginx, latest.
-func split(reference string) (host, repository, tag string, err error) {
+// split takes a reference apart: "nginx" is docker.io/library/nginx and latest.
+func split(reference string) (repository, identifier string, err error) {
 	ref, err := name.ParseReference(reference)
 	if err != nil {
-		return "", "", "", fmt.Errorf("%q is no image reference: %w", reference, err)
+		return "", "", fmt.Errorf("%q is no image reference: %w", reference, err)
 	}
-	host = ref.Context().RegistryStr()
+	host := ref.Context().RegistryStr()
 	if host == name.DefaultRegistry {
 		host = "docker.io"
 	}
-	return host, ref.Context().RepositoryStr(), ref.Identifier(), nil
+	return host + "/" + ref.Context().RepositoryStr(), ref.Identifier(), nil
 }
 
-// join is the reference of a tag or a digest.
-func join(host, repository, reference string) string {
-	if strings.Contains(reference, ":") {
-		return host + "/" + repository + "@" + reference
+// join is the reference of a tag or a digest in a repository.
+func join(repository, identifier string) string {
+	if strings.Contains(identifier, ":") {
+		return repository + "@" + identifier
 	}
-	return host + "/" + repository + ":" + reference
+	return repository + ":" + identifier
 }

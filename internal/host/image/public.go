@@ -43,12 +43,12 @@ func publicTransport() http.RoundTripper {
 }
 
 // pulledMark is a file whose time says when a tag was last compared with that of its registry.
-func (r *Registry) pulledMark(host, repository, tag string) string {
-	return filepath.Join(r.options.Dir, "pulled", r.stored(host, repository), tag)
+func (r *Registry) pulledMark(repository, tag string) string {
+	return filepath.Join(r.options.Dir, "pulled", r.stored(repository), tag)
 }
 
-func (r *Registry) markPulled(host, repository, tag string) error {
-	mark := r.pulledMark(host, repository, tag)
+func (r *Registry) markPulled(repository, tag string) error {
+	mark := r.pulledMark(repository, tag)
 	if err := os.MkdirAll(filepath.Dir(mark), 0o755); err != nil {
 		return err
 	}
@@ -56,13 +56,13 @@ func (r *Registry) markPulled(host, repository, tag string) error {
 }
 
 // lookup finds a reference in the storage. It is stale when it is a tag of which its registry should be asked again.
-func (r *Registry) lookup(ctx context.Context, host, repository, reference string) (there, stale bool, err error) {
-	if _, err := r.Manifest(ctx, join(host, repository, reference)); errors.Is(err, ErrNotFound) {
+func (r *Registry) lookup(ctx context.Context, repository, reference string) (there, stale bool, err error) {
+	if _, err := r.Manifest(ctx, join(repository, reference)); errors.Is(err, ErrNotFound) {
 		return false, false, nil
 	} else if err != nil {
 		return false, false, err
 	}
-	info, err := os.Stat(r.pulledMark(host, repository, reference))
+	info, err := os.Stat(r.pulledMark(repository, reference))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, false, nil // it was loaded
 	}
@@ -97,18 +97,17 @@ func (u *unreached) set(host string, why error) {
 	u.until[host], u.why[host] = time.Now().Add(unreachedFor), why
 }
 
-// fetch brings an image of a public registry into the storage, unless it is there. Tags are compared with the
-// registry's now and then while it can be reached; those that were loaded from an archive are what they are.
-func (r *Registry) fetch(ctx context.Context, host, repository, reference string) error {
-	host = r.canonical(host)
-	reference = strings.ToLower(strings.TrimSpace(reference))
-	there, stale, err := r.lookup(ctx, host, repository, reference)
+// fetch brings an image of a repository of a public registry into one of the storage, which has its name or is a
+// cache of it, unless it is there. Tags are compared with the registry's now and then while it can be reached; those
+// that were loaded from an archive are what they are.
+func (r *Registry) fetch(ctx context.Context, from, to, reference string) error {
+	there, stale, err := r.lookup(ctx, to, reference)
 	if err != nil || there && !stale {
 		return err
 	}
 	// Those who ask for the same wait for one.
-	result := r.pulls.DoChan(join(host, repository, reference), func() (any, error) {
-		return nil, r.pull(context.WithoutCancel(ctx), host, repository, reference)
+	result := r.pulls.DoChan(join(to, reference), func() (any, error) {
+		return nil, r.pull(context.WithoutCancel(ctx), from, to, reference)
 	})
 	select {
 	case <-ctx.Done():
@@ -122,45 +121,43 @@ func (r *Registry) fetch(ctx context.Context, host, repository, reference string
 }
 
 // pull fetches an image: the one of this platform, and the index that names it.
-func (r *Registry) pull(ctx context.Context, host, repository, reference string) error {
-	full := join(host, repository, reference)
-	if err := r.unreached.error(host); err != nil {
-		return r.refuse(full, host, err)
-	}
-	ref, err := name.ParseReference(full)
+func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
+	source, target := join(from, reference), join(to, reference)
+	ref, err := name.ParseReference(source)
 	if err != nil {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
+	}
+	host, _, _ := strings.Cut(from, "/")
+	if err := r.unreached.error(host); err != nil {
+		return r.refuse(source, host, err)
 	}
 	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(r.options.Transport),
 		remote.WithAuth(authn.Anonymous), remote.WithPlatform(platform), remote.WithRetryPredicate(func(error) bool { return false })}
 	started := time.Now()
 	descriptor, err := remote.Get(ref, options...)
 	if err != nil {
-		return r.refuse(full, host, err)
+		return r.refuse(source, host, err)
 	}
 	if descriptor.MediaType.IsIndex() {
-		index, err := descriptor.ImageIndex()
-		if err != nil {
-			return r.refuse(full, host, err)
-		}
-		if err := r.putIndex(ctx, full, index); err != nil {
-			return r.refuse(full, host, err)
+		var index v1.ImageIndex
+		if index, err = descriptor.ImageIndex(); err == nil {
+			err = r.putIndex(ctx, target, index)
 		}
 	} else {
-		image, err := descriptor.Image()
-		if err != nil {
-			return r.refuse(full, host, err)
-		}
-		if err := r.put(ctx, full, image); err != nil {
-			return r.refuse(full, host, err)
+		var image v1.Image
+		if image, err = descriptor.Image(); err == nil {
+			err = r.put(ctx, target, image)
 		}
 	}
+	if err != nil {
+		return r.refuse(source, host, err)
+	}
 	if !strings.Contains(reference, ":") {
-		if err := r.markPulled(host, repository, reference); err != nil {
+		if err := r.markPulled(to, reference); err != nil {
 			return err
 		}
 	}
-	r.options.Log.Info("fetched an image", "image", full, "took", time.Since(started).Round(time.Millisecond))
+	r.options.Log.Info("fetched an image", "image", source, "took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
 

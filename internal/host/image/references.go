@@ -73,8 +73,8 @@ func References(region, minor string) map[string]string {
 
 func vpcCNITag() string { return node.Pinned("github.com/aws/amazon-vpc-cni-k8s") + "-eksbuild.1" }
 
-// ofEKS reports whether an account's registry holds EKS's own images.
-func ofEKS(account string) bool {
+// OfEKS reports whether an account's registry holds EKS's own images.
+func OfEKS(account string) bool {
 	if account == EKSAccount {
 		return true
 	}

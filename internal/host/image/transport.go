@@ -80,11 +80,7 @@ func (r *Registry) direct(ctx context.Context) []remote.Option {
 
 // put stores an image under a reference.
 func (r *Registry) put(ctx context.Context, reference string, image v1.Image) error {
-	host, repository, tag, err := split(reference)
-	if err != nil {
-		return err
-	}
-	ref, err := r.insideReference(host, repository, tag)
+	ref, err := r.insideReference(reference)
 	if err != nil {
 		return err
 	}
@@ -94,7 +90,7 @@ func (r *Registry) put(ctx context.Context, reference string, image v1.Image) er
 // putIndex stores an index under a reference, and the one of its images that machines can run. The others stay
 // where they are: the index is what it is elsewhere, with the same digest.
 func (r *Registry) putIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
-	host, repository, tag, err := split(reference)
+	repository, _, err := split(reference)
 	if err != nil {
 		return err
 	}
@@ -110,11 +106,11 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 		if err != nil {
 			return err
 		}
-		if err := r.put(ctx, join(host, repository, m.Digest.String()), image); err != nil {
+		if err := r.put(ctx, join(repository, m.Digest.String()), image); err != nil {
 			return err
 		}
 	}
-	ref, err := r.insideReference(host, repository, tag)
+	ref, err := r.insideReference(reference)
 	if err != nil {
 		return err
 	}
@@ -123,11 +119,7 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 
 // get finds an image in the storage.
 func (r *Registry) get(ctx context.Context, reference string) (v1.Image, error) {
-	host, repository, tag, err := split(reference)
-	if err != nil {
-		return nil, err
-	}
-	ref, err := r.insideReference(host, repository, tag)
+	ref, err := r.insideReference(reference)
 	if err != nil {
 		return nil, err
 	}

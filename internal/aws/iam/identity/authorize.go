@@ -19,13 +19,32 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 		return err
 	}
 	for _, t := range targets {
-		d := p.decide(t, &p.policies)
+		policies := &p.policies
+		if t.Policy != "" || t.Owner != "" {
+			if policies, err = withResource(p.policies, t); err != nil {
+				return err
+			}
+		}
+		d := p.decide(t, policies)
 		if !d.Allowed() {
 			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: d.Reason()}
 		}
 	}
 	i.Used(ctx, caller)
 	return nil
+}
+
+// withResource adds what the target's resource says itself.
+func withResource(policies policy.Policies, t wire.Target) (*policy.Policies, error) {
+	policies.ResourceAccount = t.Owner
+	if t.Policy != "" {
+		document, err := policy.Compile(policy.Resource, t.Policy)
+		if err != nil {
+			return nil, fmt.Errorf("the policy of %s: %w", t.Resource, err)
+		}
+		policies.Resource = []policy.Source{{Document: document}}
+	}
+	return &policies, nil
 }
 
 // decide evaluates one target. What the principal is counts before what the request says it is.

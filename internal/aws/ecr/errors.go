@@ -1,0 +1,22 @@
+package ecr
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+)
+
+func message(format string, args ...any) *string { return new(fmt.Sprintf(format, args...)) }
+
+func invalidParameter(format string, args ...any) error {
+	return &types.InvalidParameterException{Message: message(format, args...)}
+}
+
+func repositoryNotFound(at registry, name string) error {
+	return &types.RepositoryNotFoundException{Message: message("The repository with name '%s' does not exist in the registry with id '%s'", name, at.account)}
+}
+
+// notScanned refuses what would have to look for vulnerabilities.
+func notScanned() error {
+	return &types.ValidationException{Message: message("coracle does not scan images: leave scanOnPush false, and run a scanner such as Trivy against the registry")}
+}

@@ -1,0 +1,332 @@
+package ecr
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// maxImageIDs is how many images a request may name.
+const maxImageIDs = 100
+
+// mayRetag refuses to move a tag that must stay where it is.
+func (s *Service) mayRetag(ctx context.Context, at registry, r record.Repository, tag, digest string) error {
+	if tag == "" || !immutable(r, tag) {
+		return nil
+	}
+	there, err := s.images.Manifest(ctx, at.full(r.Name)+":"+tag)
+	if errors.Is(err, image.ErrNotFound) {
+		return nil
+	}
+	if err != nil || there.Digest == digest {
+		return err
+	}
+	return &image.Refusal{Status: http.StatusBadRequest, Code: "TAG_INVALID", Message: immutableTag(r.Name, tag)}
+}
+
+func immutableTag(repository, tag string) string {
+	return "The image tag '" + tag + "' already exists in the '" + repository + "' repository and cannot be overwritten because the tag is immutable."
+}
+
+// imagesOf are the images of a repository that exists.
+func (s *Service) imagesOf(ctx context.Context, at registry, name string) ([]image.Image, error) {
+	if _, err := s.find(ctx, at, name); err != nil {
+		return nil, err
+	}
+	return s.images.Images(ctx, at.full(name))
+}
+
+// ListImages lists the images of a repository: each with each of its tags.
+func (s *Service) ListImages(ctx context.Context, in *ecr.ListImagesInput) (*ecr.ListImagesOutput, error) {
+	images, err := s.imagesOf(ctx, registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName))
+	if err != nil {
+		return nil, err
+	}
+	status := types.TagStatusAny
+	if in.Filter != nil {
+		if err := onlyActive(in.Filter.ImageStatus); err != nil {
+			return nil, err
+		}
+		status = cmp.Or(in.Filter.TagStatus, status)
+	}
+	ids := []types.ImageIdentifier{}
+	for _, i := range images {
+		if !hasStatus(i, status) {
+			continue
+		}
+		for _, tag := range i.Tags {
+			ids = append(ids, types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: aws.String(tag)})
+		}
+		if len(i.Tags) == 0 {
+			ids = append(ids, types.ImageIdentifier{ImageDigest: aws.String(i.Digest)})
+		}
+	}
+	page, next, err := wire.Page(ctx, ids, in.MaxResults, in.NextToken, func(i types.ImageIdentifier) string {
+		return aws.ToString(i.ImageDigest) + " " + aws.ToString(i.ImageTag)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ecr.ListImagesOutput{ImageIds: page, NextToken: next}, nil
+}
+
+// onlyActive refuses to look for archived images: nothing here is ever archived.
+func onlyActive(status types.ImageStatusFilter) error {
+	if status == "" || status == types.ImageStatusFilterActive || status == types.ImageStatusFilterAny {
+		return nil
+	}
+	return &types.ValidationException{Message: message("coracle archives no images: imageStatus must be ACTIVE or ANY, not %s", status)}
+}
+
+func hasStatus(i image.Image, status types.TagStatus) bool {
+	return status == types.TagStatusAny || (status == types.TagStatusTagged) == (len(i.Tags) > 0)
+}
+
+// named finds an image by its identifier among those of a repository.
+func named(images []image.Image, id types.ImageIdentifier) (image.Image, types.ImageFailureCode, string) {
+	digest, tag := aws.ToString(id.ImageDigest), aws.ToString(id.ImageTag)
+	if digest == "" && tag == "" {
+		return image.Image{}, types.ImageFailureCodeMissingDigestAndTag, "Invalid request parameters: both tag and digest cannot be null"
+	}
+	if digest != "" && !strings.HasPrefix(digest, "sha256:") {
+		return image.Image{}, types.ImageFailureCodeInvalidImageDigest, "Invalid request parameters: image digest should satisfy the regex '[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+'"
+	}
+	for _, i := range images {
+		if tag != "" && slices.Contains(i.Tags, tag) {
+			if digest != "" && digest != i.Digest {
+				return image.Image{}, types.ImageFailureCodeImageTagDoesNotMatchDigest, "Requested image tag does not match the digest"
+			}
+			return i, "", ""
+		}
+		if tag == "" && digest == i.Digest {
+			return i, "", ""
+		}
+	}
+	return image.Image{}, types.ImageFailureCodeImageNotFound, "Requested image not found"
+}
+
+// DescribeImages describes the images of a repository, or some of them.
+func (s *Service) DescribeImages(ctx context.Context, in *ecr.DescribeImagesInput) (*ecr.DescribeImagesOutput, error) {
+	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
+	images, err := s.imagesOf(ctx, at, name)
+	if err != nil {
+		return nil, err
+	}
+	if in.Filter != nil {
+		if err := onlyActive(in.Filter.ImageStatus); err != nil {
+			return nil, err
+		}
+		if in.Filter.TagStatus != "" {
+			images = slices.DeleteFunc(images, func(i image.Image) bool { return !hasStatus(i, in.Filter.TagStatus) })
+		}
+	}
+	if len(in.ImageIds) > 0 {
+		if in.MaxResults != nil || in.NextToken != nil {
+			return nil, invalidParameter("Invalid parameter at 'maxResults' failed to satisfy constraint: 'cannot be used with imageIds'")
+		}
+		var chosen []image.Image
+		for _, id := range in.ImageIds {
+			i, failure, _ := named(images, id)
+			if failure != "" {
+				return nil, &types.ImageNotFoundException{Message: message("The image with imageId {imageDigest:'%s', imageTag:'%s'} does not exist within the repository with name '%s' in the registry with id '%s'",
+					cmp.Or(aws.ToString(id.ImageDigest), "null"), cmp.Or(aws.ToString(id.ImageTag), "null"), name, at.account)}
+			}
+			chosen = append(chosen, i)
+		}
+		images = chosen
+	}
+	details := []types.ImageDetail{}
+	for _, i := range images {
+		detail := types.ImageDetail{
+			RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageDigest: aws.String(i.Digest), ImageTags: i.Tags,
+			ImageSizeInBytes: aws.Int64(i.Size), ImagePushedAt: aws.Time(i.Pushed), ImageManifestMediaType: aws.String(i.MediaType),
+			ImageStatus: types.ImageStatusActive,
+		}
+		if i.ConfigMediaType != "" {
+			detail.ArtifactMediaType = aws.String(i.ConfigMediaType)
+		}
+		details = append(details, detail)
+	}
+	page, next, err := wire.Page(ctx, details, in.MaxResults, in.NextToken, func(i types.ImageDetail) string { return aws.ToString(i.ImageDigest) })
+	if err != nil {
+		return nil, err
+	}
+	return &ecr.DescribeImagesOutput{ImageDetails: page, NextToken: next}, nil
+}
+
+func checkImageIDs(ids []types.ImageIdentifier) error {
+	if len(ids) == 0 || len(ids) > maxImageIDs {
+		return invalidParameter("Invalid parameter at 'imageIds' failed to satisfy constraint: 'must have 1 to %d members': %d", maxImageIDs, len(ids))
+	}
+	return nil
+}
+
+// BatchGetImage returns manifests.
+func (s *Service) BatchGetImage(ctx context.Context, in *ecr.BatchGetImageInput) (*ecr.BatchGetImageOutput, error) {
+	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
+	if err := checkImageIDs(in.ImageIds); err != nil {
+		return nil, err
+	}
+	images, err := s.imagesOf(ctx, at, name)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecr.BatchGetImageOutput{Images: []types.Image{}, Failures: []types.ImageFailure{}}
+	for _, id := range in.ImageIds {
+		i, code, reason := named(images, id)
+		if code != "" {
+			out.Failures = append(out.Failures, types.ImageFailure{ImageId: &id, FailureCode: code, FailureReason: aws.String(reason)})
+			continue
+		}
+		if len(in.AcceptedMediaTypes) > 0 && !slices.Contains(in.AcceptedMediaTypes, i.MediaType) {
+			return nil, &types.UnsupportedImageTypeException{Message: message("The image %s has the media type %s, which acceptedMediaTypes does not have", i.Digest, i.MediaType)}
+		}
+		m, err := s.images.Manifest(ctx, at.full(name)+"@"+i.Digest)
+		if err != nil {
+			return nil, err
+		}
+		out.Images = append(out.Images, types.Image{
+			RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageManifest: aws.String(string(m.Payload)), ImageManifestMediaType: aws.String(m.MediaType),
+			ImageId: &types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: id.ImageTag},
+		})
+	}
+	return out, nil
+}
+
+// PutImage stores a manifest, whose layers have been uploaded, or puts a tag on one that is there.
+func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.PutImageOutput, error) {
+	at, name, tag := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.ImageTag)
+	row, err := s.find(ctx, at, name)
+	if err != nil {
+		return nil, err
+	}
+	if image.OfEKS(at.account) {
+		return nil, invalidParameter("The images of Amazon EKS are read-only")
+	}
+	payload := []byte(aws.ToString(in.ImageManifest))
+	mediaType := aws.ToString(in.ImageManifestMediaType)
+	if mediaType == "" {
+		var manifest struct{ MediaType string }
+		if err := json.Unmarshal(payload, &manifest); err != nil || manifest.MediaType == "" {
+			return nil, invalidParameter("Invalid parameter at 'ImageManifest' failed to satisfy constraint: 'Invalid JSON syntax', or it names no mediaType: give imageManifestMediaType")
+		}
+		mediaType = manifest.MediaType
+	}
+	digest := image.Digest(payload)
+	if want := aws.ToString(in.ImageDigest); want != "" && want != digest {
+		return nil, &types.ImageDigestDoesNotMatchException{Message: message("The provided digest '%s' does not match the calculated digest '%s'", want, digest)}
+	}
+	images, err := s.images.Images(ctx, at.full(name))
+	if err != nil {
+		return nil, err
+	}
+	if there, code, _ := named(images, types.ImageIdentifier{ImageDigest: aws.String(digest)}); code == "" && (tag == "" || slices.Contains(there.Tags, tag)) {
+		return nil, &types.ImageAlreadyExistsException{Message: message("Image with digest '%s' and tag '%s' already exists in the repository with name '%s' in registry with id '%s'", digest, cmp.Or(tag, "null"), name, at.account)}
+	}
+	if err := s.mayRetag(ctx, at, row, tag, digest); err != nil {
+		if errors.As(err, new(*image.Refusal)) {
+			return nil, &types.ImageTagAlreadyExistsException{Message: message("%v", err)}
+		}
+		return nil, err
+	}
+	m, err := s.images.PutManifest(ctx, at.full(name), tag, mediaType, payload)
+	if invalid := (*image.InvalidManifest)(nil); errors.As(err, &invalid) {
+		if missing := invalid.Blobs(); len(missing) > 0 {
+			return nil, &types.LayersNotFoundException{Message: message("Layers with digests '%v' required for pushing image into repository with name '%s' in the registry with id '%s' do not exist", missing, name, at.account)}
+		}
+		return nil, invalidParameter("Invalid parameter at 'ImageManifest' failed to satisfy constraint: %v", invalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &ecr.PutImageOutput{Image: &types.Image{
+		RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageManifest: in.ImageManifest, ImageManifestMediaType: aws.String(m.MediaType),
+		ImageId: &types.ImageIdentifier{ImageDigest: aws.String(m.Digest), ImageTag: in.ImageTag},
+	}}, nil
+}
+
+// BatchDeleteImage removes tags, and images: all of one that is named by its digest, and one whose last tag goes.
+func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImageInput) (*ecr.BatchDeleteImageOutput, error) {
+	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
+	if err := checkImageIDs(in.ImageIds); err != nil {
+		return nil, err
+	}
+	if _, err := s.find(ctx, at, name); err != nil {
+		return nil, err
+	}
+	if image.OfEKS(at.account) {
+		return nil, invalidParameter("The images of Amazon EKS are read-only")
+	}
+	out := &ecr.BatchDeleteImageOutput{ImageIds: []types.ImageIdentifier{}, Failures: []types.ImageFailure{}}
+	for _, id := range in.ImageIds {
+		images, err := s.images.Images(ctx, at.full(name))
+		if err != nil {
+			return nil, err
+		}
+		i, code, reason := named(images, id)
+		if code == "" && (id.ImageTag == nil || len(i.Tags) == 1) {
+			by, err := referrer(ctx, s.images, images, i.Digest)
+			if err != nil {
+				return nil, err
+			}
+			if by != "" {
+				code, reason = types.ImageFailureCodeImageReferencedByManifestList, "Requested image referenced by manifest list: ["+by+"]"
+			}
+		}
+		if code != "" {
+			out.Failures = append(out.Failures, types.ImageFailure{ImageId: &id, FailureCode: code, FailureReason: aws.String(reason)})
+			continue
+		}
+		if id.ImageTag != nil {
+			if err := s.images.DeleteTag(ctx, at.full(name), *id.ImageTag); err != nil {
+				return nil, err
+			}
+			out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: id.ImageTag})
+			if len(i.Tags) > 1 {
+				continue
+			}
+		}
+		if err := s.images.DeleteImage(ctx, at.full(name), i.Digest); err != nil {
+			return nil, err
+		}
+		if id.ImageTag == nil {
+			out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest)})
+			for _, tag := range i.Tags {
+				out.ImageIds = append(out.ImageIds, types.ImageIdentifier{ImageDigest: aws.String(i.Digest), ImageTag: aws.String(tag)})
+			}
+		}
+	}
+	return out, nil
+}
+
+// referrer is the digest of an index among images that names one of them; empty when there is none.
+func referrer(ctx context.Context, registry *image.Registry, images []image.Image, digest string) (string, error) {
+	for _, i := range images {
+		if i.ConfigMediaType != "" || i.Digest == digest {
+			continue // no index
+		}
+		m, err := registry.Manifest(ctx, i.Repository+"@"+i.Digest)
+		if errors.Is(err, image.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if strings.Contains(string(m.Payload), `"`+digest+`"`) {
+			return i.Digest, nil
+		}
+	}
+	return "", nil
+}

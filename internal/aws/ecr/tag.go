@@ -1,0 +1,108 @@
+package ecr
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// The limits of tags of resources.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-using-tags.html
+const (
+	maxTags         = 50
+	longestTagKey   = 128 // characters
+	longestTagValue = 256
+)
+
+// addTags adds tags to a repository's row.
+func addTags(r *record.Repository, tags []types.Tag) error {
+	after := maps.Clone(r.Tags)
+	if after == nil {
+		after = map[string]string{}
+	}
+	for _, tag := range tags {
+		key, value := aws.ToString(tag.Key), aws.ToString(tag.Value)
+		switch {
+		case key == "" || utf8.RuneCountInString(key) > longestTagKey:
+			return &types.InvalidTagParameterException{Message: message("A tag key must have 1 to %d characters: %q", longestTagKey, key)}
+		case utf8.RuneCountInString(value) > longestTagValue:
+			return &types.InvalidTagParameterException{Message: message("The value of tag %q must have at most %d characters", key, longestTagValue)}
+		case strings.HasPrefix(strings.ToLower(key), "aws:"):
+			return &types.InvalidTagParameterException{Message: message("Tag key %q is invalid: the prefix aws: is reserved for AWS use", key)}
+		}
+		after[key] = value
+	}
+	if len(after) > maxTags {
+		return &types.TooManyTagsException{Message: message("A repository can have %d tags, not %d", maxTags, len(after))}
+	}
+	if len(after) > 0 {
+		r.Tags = after
+	}
+	return nil
+}
+
+// tagged is the repository that an ARN of a tagging request names.
+func (s *Service) tagged(ctx context.Context, arn *string) (registry, string, error) {
+	at, name, ok := parseARN(aws.ToString(arn))
+	if !ok {
+		return at, "", invalidParameter("Invalid parameter at 'resourceArn' failed to satisfy constraint: 'Invalid ARN': %s", aws.ToString(arn))
+	}
+	return at, name, nil
+}
+
+// TagResource adds tags to a repository, or changes their values.
+func (s *Service) TagResource(ctx context.Context, in *ecr.TagResourceInput) (*ecr.TagResourceOutput, error) {
+	at, name, err := s.tagged(ctx, in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.modify(ctx, at, name, func(r *record.Repository) error { return addTags(r, in.Tags) }); err != nil {
+		return nil, err
+	}
+	return &ecr.TagResourceOutput{}, nil
+}
+
+// UntagResource removes tags from a repository.
+func (s *Service) UntagResource(ctx context.Context, in *ecr.UntagResourceInput) (*ecr.UntagResourceOutput, error) {
+	at, name, err := s.tagged(ctx, in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.modify(ctx, at, name, func(r *record.Repository) error {
+		after := maps.Clone(r.Tags)
+		for _, key := range in.TagKeys {
+			delete(after, key)
+		}
+		r.Tags = after
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ecr.UntagResourceOutput{}, nil
+}
+
+// ListTagsForResource lists the tags of a repository, by key.
+func (s *Service) ListTagsForResource(ctx context.Context, in *ecr.ListTagsForResourceInput) (*ecr.ListTagsForResourceOutput, error) {
+	at, name, err := s.tagged(ctx, in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.find(ctx, at, name)
+	if err != nil {
+		return nil, err
+	}
+	tags := []types.Tag{}
+	for _, key := range slices.Sorted(maps.Keys(row.Tags)) {
+		tags = append(tags, types.Tag{Key: aws.String(key), Value: aws.String(row.Tags[key])})
+	}
+	return &ecr.ListTagsForResourceOutput{Tags: tags}, nil
+}

@@ -1,0 +1,189 @@
+package ecr
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// reading are the actions that EKS gives to everybody on its repositories.
+var reading = []string{"ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:DescribeImages", "ecr:DescribeRepositories", "ecr:GetDownloadUrlForLayer", "ecr:ListImages"}
+
+// readable is the policy of EKS's repositories.
+var readable = func() string {
+	text, err := json.Marshal(map[string]any{"Version": "2012-10-17", "Statement": []any{map[string]any{
+		"Effect": "Allow", "Principal": "*", "Action": reading, "Resource": "*"}}})
+	if err != nil {
+		panic(err) // strings
+	}
+	return string(text)
+}()
+
+// target is an action on a repository, whose row may be the zero one.
+func (s *Service) target(at registry, caller wire.Caller, action, name string, row record.Repository) wire.Target {
+	t := wire.Target{Action: action, Resource: at.arn(name), Conditions: map[string][]string{}}
+	if at.account != caller.Account {
+		t.Owner = at.account
+	}
+	if image.OfEKS(at.account) {
+		t.Policy = readable
+	} else if row.Policy != "" {
+		t.Policy = withResources(row.Policy)
+	}
+	for k, v := range row.Tags {
+		t.Conditions["aws:ResourceTag/"+k] = []string{v}
+		t.Conditions["ecr:ResourceTag/"+k] = []string{v}
+	}
+	return t
+}
+
+// withResources gives the statements of a repository policy, which have none, a resource: the repository that they are attached to.
+func withResources(text string) string {
+	if known, ok := resourced.Load(text); ok {
+		return known.(string)
+	}
+	var document map[string]any
+	if err := json.Unmarshal([]byte(text), &document); err != nil {
+		return text // it is refused when it is set, and says so when it is read
+	}
+	statements, ok := document["Statement"].([]any)
+	if !ok {
+		statements = []any{document["Statement"]}
+	}
+	for _, statement := range statements {
+		if fields, ok := statement.(map[string]any); ok {
+			fields["Resource"] = "*"
+		}
+	}
+	document["Statement"] = statements
+	changed, err := json.Marshal(document)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	resourced.Store(text, string(changed))
+	return string(changed)
+}
+
+// resourced remembers what withResources made.
+var resourced sync.Map
+
+// Targets says on which resource a request is authorised: the repository, whose policy counts; "*" for what is about a whole registry.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerregistry.html
+func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
+	caller := wire.CallerFrom(ctx)
+	action := "ecr:" + operation
+	var id *string
+	var names []string
+	switch in := input.(type) {
+	case *ecr.DescribeRepositoriesInput:
+		id, names = in.RegistryId, in.RepositoryNames
+	case *ecr.ListTagsForResourceInput:
+		return s.onARN(ctx, caller, action, in.ResourceArn, nil)
+	case *ecr.TagResourceInput:
+		return s.onARN(ctx, caller, action, in.ResourceArn, tagConditions(in.Tags))
+	case *ecr.UntagResourceInput:
+		return s.onARN(ctx, caller, action, in.ResourceArn, map[string][]string{"aws:TagKeys": in.TagKeys})
+	default:
+		id = member(input, "RegistryId")
+		if name := aws.ToString(member(input, "RepositoryName")); name != "" {
+			names = []string{name}
+		}
+	}
+	at := registryOf(ctx, id)
+	if len(names) == 0 {
+		t := wire.Target{Action: action, Resource: "*"}
+		if operation == "DescribeRepositories" {
+			t.Resource = at.arn("*")
+		}
+		return []wire.Target{t}, nil
+	}
+	var targets []wire.Target
+	for _, name := range names {
+		row, err := s.row(ctx, at, name)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, s.target(at, caller, action, name, row))
+	}
+	if in, ok := input.(*ecr.CreateRepositoryInput); ok {
+		for k, v := range tagConditions(in.Tags) {
+			targets[0].Conditions[k] = v
+		}
+		if len(in.Tags) > 0 {
+			tag := targets[0]
+			tag.Action = "ecr:TagResource"
+			targets = append(targets, tag)
+		}
+	}
+	return targets, nil
+}
+
+// row is a repository's row, or the zero one: whether it is there may only be learnt by those who may ask.
+func (s *Service) row(ctx context.Context, at registry, name string) (record.Repository, error) {
+	there, err := s.exists(ctx, at, name)
+	if err != nil || !there {
+		return record.Repository{}, err
+	}
+	row, err := s.repositories.Get(ctx, at.key(name))
+	return row.Value, err
+}
+
+func (s *Service) onARN(ctx context.Context, caller wire.Caller, action string, arn *string, conditions map[string][]string) ([]wire.Target, error) {
+	at, name, ok := parseARN(aws.ToString(arn))
+	if !ok {
+		return []wire.Target{{Action: action, Resource: aws.ToString(arn), Conditions: conditions}}, nil
+	}
+	row, err := s.row(ctx, at, name)
+	if err != nil {
+		return nil, err
+	}
+	t := s.target(at, caller, action, name, row)
+	for k, v := range conditions {
+		t.Conditions[k] = v
+	}
+	return []wire.Target{t}, nil
+}
+
+// parseARN takes the ARN of a repository apart.
+func parseARN(arn string) (at registry, name string, ok bool) {
+	parts := strings.SplitN(arn, ":", 6)
+	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "ecr" {
+		return registry{}, "", false
+	}
+	name, ok = strings.CutPrefix(parts[5], "repository/")
+	return registry{account: parts[4], region: parts[3]}, name, ok
+}
+
+func tagConditions(tags []types.Tag) map[string][]string {
+	conditions := map[string][]string{}
+	var keys []string
+	for _, tag := range tags {
+		keys = append(keys, aws.ToString(tag.Key))
+		conditions["aws:RequestTag/"+aws.ToString(tag.Key)] = []string{aws.ToString(tag.Value)}
+	}
+	if slices.Sort(keys); len(keys) > 0 {
+		conditions["aws:TagKeys"] = keys
+	}
+	return conditions
+}
+
+// member is a string member of an input; nil when it has none of that name.
+func member(input any, name string) *string {
+	field := reflect.Indirect(reflect.ValueOf(input)).FieldByName(name)
+	if !field.IsValid() {
+		return nil
+	}
+	text, _ := field.Interface().(*string)
+	return text
+}

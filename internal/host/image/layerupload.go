@@ -1,0 +1,141 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/distribution/distribution/v3"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Layer is the size in bytes of a layer (any blob) of a repository; ErrNotFound when it has none of that digest.
+func (r *Registry) Layer(ctx context.Context, repository, digestOf string) (size int64, err error) {
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return 0, err
+	}
+	descriptor, err := repo.Blobs(ctx).Stat(ctx, digest.Digest(digestOf))
+	if isUnknown(err) {
+		return 0, fmt.Errorf("%s: %w", digestOf, ErrNotFound)
+	}
+	return descriptor.Size, err
+}
+
+// ErrUploadUnknown says that there is no such upload, or no longer.
+var ErrUploadUnknown = errors.New("no such upload")
+
+// StartUpload begins the upload of a layer.
+func (r *Registry) StartUpload(ctx context.Context, repository string) (id string, err error) {
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return "", err
+	}
+	upload, err := repo.Blobs(ctx).Create(ctx)
+	if err != nil {
+		return "", fmt.Errorf("start an upload to %s: %w", repository, err)
+	}
+	return upload.ID(), upload.Close()
+}
+
+// AppendUpload adds a part, which begins at offset, and returns how much there is then. When it begins elsewhere than
+// the upload ends, nothing is added and size says where that is.
+func (r *Registry) AppendUpload(ctx context.Context, repository, id string, offset int64, part []byte) (size int64, added bool, err error) {
+	upload, err := r.upload(ctx, repository, id)
+	if err != nil {
+		return 0, false, err
+	}
+	if upload.Size() != offset {
+		return upload.Size(), false, upload.Close()
+	}
+	_, err = upload.Write(part)
+	size = upload.Size()
+	return size, true, errors.Join(err, upload.Close())
+}
+
+// ErrDigest says that what was uploaded has another digest.
+var ErrDigest = errors.New("the content has another digest")
+
+// FinishUpload makes a layer of what was uploaded.
+func (r *Registry) FinishUpload(ctx context.Context, repository, id, digestOf string) error {
+	upload, err := r.upload(ctx, repository, id)
+	if err != nil {
+		return err
+	}
+	d, err := digest.Parse(digestOf)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%q: %w", digestOf, ErrDigest), upload.Close())
+	}
+	_, err = upload.Commit(ctx, ocispec.Descriptor{Digest: d})
+	if errors.As(err, &distribution.ErrBlobInvalidDigest{}) {
+		return fmt.Errorf("%s: %w", digestOf, ErrDigest)
+	}
+	return err
+}
+
+func (r *Registry) upload(ctx context.Context, repository, id string) (distribution.BlobWriter, error) {
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	upload, err := repo.Blobs(ctx).Resume(ctx, id)
+	if errors.Is(err, distribution.ErrBlobUploadUnknown) || isUnknown(err) {
+		return nil, fmt.Errorf("%s: %w", id, ErrUploadUnknown)
+	}
+	return upload, err
+}
+
+// PutManifest stores a manifest in a repository, under a tag if there is one.
+func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType string, payload []byte) (Manifest, error) {
+	repo, err := r.repository(ctx, repository)
+	if err != nil {
+		return Manifest{}, err
+	}
+	m, descriptor, err := distribution.UnmarshalManifest(mediaType, payload)
+	if err != nil {
+		return Manifest{}, &InvalidManifest{err}
+	}
+	manifests, err := repo.Manifests(ctx)
+	if err != nil {
+		return Manifest{}, err
+	}
+	if _, err := manifests.Put(ctx, m); err != nil {
+		var problems distribution.ErrManifestVerification
+		if errors.As(err, &problems) {
+			return Manifest{}, &InvalidManifest{err}
+		}
+		return Manifest{}, fmt.Errorf("store a manifest in %s: %w", repository, err)
+	}
+	if tag != "" {
+		if err := repo.Tags(ctx).Tag(ctx, tag, descriptor); err != nil {
+			return Manifest{}, fmt.Errorf("tag a manifest of %s: %w", repository, err)
+		}
+	}
+	return Manifest{Digest: descriptor.Digest.String(), MediaType: descriptor.MediaType, Payload: payload}, nil
+}
+
+// InvalidManifest is a manifest that cannot be stored: it cannot be read, or names layers or images that are not there.
+type InvalidManifest struct{ Err error }
+
+func (e *InvalidManifest) Error() string { return e.Err.Error() }
+
+func (e *InvalidManifest) Unwrap() error { return e.Err }
+
+// Blobs lists what is missing of an invalid manifest: digests of layers and images.
+func (e *InvalidManifest) Blobs() (missing []string) {
+	var problems distribution.ErrManifestVerification
+	if !errors.As(e.Err, &problems) {
+		return nil
+	}
+	for _, problem := range problems {
+		var blob distribution.ErrManifestBlobUnknown
+		if errors.As(problem, &blob) {
+			missing = append(missing, blob.Digest.String())
+		}
+	}
+	return missing
+}
+
+// Digest is the digest of a manifest.
+func Digest(payload []byte) string { return digest.FromBytes(payload).String() }
