@@ -75,7 +75,7 @@ func (a Aftermath) shutDown(in scope, r record.Instance) error {
 func (a Aftermath) interrupt(in scope, r record.Instance) error {
 	return a.edit(in, r, func(c *change, r *record.Instance) error {
 		if r.Wanted == types.InstanceStateNameRunning {
-			c.terminate(r, "Server.SpotInstanceTermination", "Instance terminated by Spot Instance interruption", "Server.SpotInstanceTermination")
+			c.terminate(r, spotTermination, "Spot instance termination", spotTermination)
 		}
 		return nil
 	})
@@ -110,6 +110,7 @@ func (a Aftermath) bury(in scope, r record.Instance, machine record.Machine, now
 		return left, false, nil
 	}
 	err = a.s.commit(in, nil, func(c *change) error {
+		fleet := sound(a.s.tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
 		r, err := a.s.instances.remove(c, r.ID)
 		if err != nil {
 			return err
@@ -120,6 +121,9 @@ func (a Aftermath) bury(in scope, r record.Instance, machine record.Machine, now
 					return err
 				}
 			}
+		}
+		if err := c.forgetFleet(fleet, r); err != nil {
+			return err
 		}
 		return c.forgetReservation(r)
 	})
@@ -175,6 +179,29 @@ func (c *change) strip(r *record.Instance) error {
 	}
 	r.BlockDevices = nil
 	return nil
+}
+
+// forgetFleet deletes the row of an instant or deleted fleet with its last instance.
+func (c *change) forgetFleet(id string, r record.Instance) error {
+	if id == "" {
+		return nil
+	}
+	row, err := c.s.fleets.table.Get(c, c.key(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || !row.Value.Done || row.Value.Type != types.FleetTypeInstant && !row.Value.Deleted {
+		return err
+	}
+	for _, l := range row.Value.Launched {
+		for _, other := range l.InstanceIDs {
+			if _, err := c.s.instances.table.Get(c, c.key(other)); other != r.ID && err == nil {
+				return nil
+			}
+		}
+	}
+	_, err = c.s.fleets.remove(c, id)
+	return err
 }
 
 // forgetReservation frees the client token of a launch with its last instance.

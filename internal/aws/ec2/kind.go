@@ -37,6 +37,7 @@ type naming struct {
 	notFound  string             // error code: "InvalidInternetGatewayID.NotFound"
 	malformed string             // error code: "InvalidInternetGatewayId.Malformed"
 	absent    string             // message about one that does not exist, when it is not AWS's usual one
+	form      *regexp.Regexp     // of what follows the prefix, when it is not AWS's usual one
 }
 
 var hexDigits = regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{17})$`)
@@ -44,12 +45,16 @@ var hexDigits = regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{17})$`)
 // valid refuses an id that cannot be one of this kind.
 func (n naming) valid(id string) error {
 	digits, ok := strings.CutPrefix(id, n.prefix)
+	form := n.form
+	if form == nil {
+		form = hexDigits
+	}
 	switch {
 	case id == "":
 		return missing(n.param)
 	case !ok:
 		return wire.Errorf(n.malformed, `Invalid id: "%s" (expecting "%s...")`, id, n.prefix)
-	case !hexDigits.MatchString(digits):
+	case !form.MatchString(digits):
 		return wire.Errorf(n.malformed, `Invalid id: "%s"`, id)
 	}
 	return nil

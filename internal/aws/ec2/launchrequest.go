@@ -186,31 +186,6 @@ func readUnserved(_ scope, l *launch) error {
 	return nil
 }
 
-var imageID = naming{prefix: "ami-", param: "ImageId", malformed: "InvalidAMIID.Malformed"}
-
-// imageAsked is the image with that ID, or that a public Systems Manager parameter names ("resolve:ssm:...").
-func imageAsked(in scope, asked *string) (ami.Image, error) {
-	id := aws.ToString(asked)
-	if id == "" {
-		return ami.Image{}, missing("ImageId")
-	}
-	if path, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
-		value, ok := ami.Parameters(in.region)[path]
-		if !ok {
-			return ami.Image{}, invalid("Unable to resolve SSM parameter '%s'. Only the public parameters of Amazon's images can be resolved.", path)
-		}
-		id = value
-	}
-	if err := imageID.valid(id); err != nil {
-		return ami.Image{}, err
-	}
-	image, ok := ami.Get(in.region, id)
-	if !ok {
-		return image, wire.Errorf("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
-	}
-	return image, nil
-}
-
 func (s *Service) readImage(in scope, l *launch) (err error) {
 	kind := string(l.request.InstanceType)
 	if kind == "" {

@@ -1,17 +1,50 @@
 package ec2
 
 import (
+	"context"
 	"errors"
+	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
+
+const (
+	maxTemplates = 5000
+	// maxTemplateVersions keeps the deletion of a template within what etcd takes.
+	maxTemplateVersions = 5000
+)
+
+func (s *Service) templateKind() kind[record.LaunchTemplate, types.LaunchTemplate] {
+	type v = types.LaunchTemplate
+	return kind[record.LaunchTemplate, v]{
+		naming: naming{
+			resource: types.ResourceTypeLaunchTemplate, prefix: "lt-", noun: "launch template ID", param: "launchTemplateId",
+			notFound: "InvalidLaunchTemplateId.NotFound", malformed: "InvalidLaunchTemplateId.Malformed",
+			absent: "The specified launch template, with template ID %s, does not exist.",
+		},
+		table: record.LaunchTemplates(s.store),
+		view: func(in scope, r record.LaunchTemplate) v {
+			return v{
+				CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy), DefaultVersionNumber: aws.Int64(r.DefaultVersion), LatestVersionNumber: aws.Int64(r.LatestVersion),
+				LaunchTemplateId: aws.String(r.ID), LaunchTemplateName: aws.String(r.Name), Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Tags: s.tagsOf(in, r.ID),
+			}
+		},
+		tagged: func(x v) []types.Tag { return x.Tags },
+		filters: filters[v]{
+			"create-time":          at(func(x v) *time.Time { return x.CreateTime }),
+			"launch-template-name": text(func(x v) *string { return x.LaunchTemplateName }),
+		},
+	}
+}
 
 // templateNamed is the launch template that a request names by its ID or its name.
 func (s *Service) templateNamed(in scope, id, name *string) (record.LaunchTemplate, error) {
@@ -63,25 +96,109 @@ func (s *Service) templateVersion(in scope, t record.LaunchTemplate, version str
 	return row.Value, err
 }
 
-func (s *Service) templateKind() kind[record.LaunchTemplate, types.LaunchTemplate] {
-	type v = types.LaunchTemplate
-	return kind[record.LaunchTemplate, v]{
-		naming: naming{
-			resource: types.ResourceTypeLaunchTemplate, prefix: "lt-", noun: "launch template ID", param: "launchTemplateId",
-			notFound: "InvalidLaunchTemplateId.NotFound", malformed: "InvalidLaunchTemplateId.Malformed",
-			absent: "The specified launch template, with template ID %s, does not exist.",
-		},
-		table: record.LaunchTemplates(s.store),
-		view: func(in scope, r record.LaunchTemplate) v {
-			return v{
-				CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy), DefaultVersionNumber: aws.Int64(r.DefaultVersion), LatestVersionNumber: aws.Int64(r.LatestVersion),
-				LaunchTemplateId: aws.String(r.ID), LaunchTemplateName: aws.String(r.Name), Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Tags: s.tagsOf(in, r.ID),
-			}
-		},
-		tagged: func(x v) []types.Tag { return x.Tags },
-		filters: filters[v]{
-			"create-time":          at(func(x v) *time.Time { return x.CreateTime }),
-			"launch-template-name": text(func(x v) *string { return x.LaunchTemplateName }),
-		},
+var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
+
+// CreateLaunchTemplate makes a launch template with its first version.
+func (s *Service) CreateLaunchTemplate(ctx context.Context, in *ec2.CreateLaunchTemplateInput) (*ec2.CreateLaunchTemplateOutput, error) {
+	out, err := create(ctx, s, s.templates, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {
+		name := aws.ToString(in.LaunchTemplateName)
+		if !templateName.MatchString(name) {
+			return wire.Errorf("InvalidLaunchTemplateName.MalformedException", "A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and the following characters: - ( ) . / _.")
+		}
+		if in.Operator != nil {
+			return unsupported("Operator")
+		}
+		claim := store.Key(c.account, c.region, name)
+		if _, err := s.templateNames.Get(c, claim); err == nil {
+			return wire.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err := s.templates.room(c.scope, maxTemplates, nil, "LaunchTemplateLimitExceeded", "launch templates"); err != nil {
+			return err
+		}
+		t := record.LaunchTemplate{EC2Resource: c.identity(id, in.ClientToken), Name: name, CreatedBy: c.caller.ARN, DefaultVersion: 1}
+		if _, err := c.newVersion(&t, in.VersionDescription, in.LaunchTemplateData, nil, nil); err != nil {
+			return err
+		}
+		c.add("templatename/"+name, &pending{op: func() store.Op { return s.templateNames.CreateOp(claim, record.LaunchTemplateName{TemplateID: id}) }})
+		s.templates.create(c, t)
+		return nil
+	})
+	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: out}, err
+}
+
+// DescribeLaunchTemplates lists launch templates.
+func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *ec2.DescribeLaunchTemplatesInput) (*ec2.DescribeLaunchTemplatesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
 	}
+	ids := slices.Clone(in.LaunchTemplateIds)
+	for _, name := range in.LaunchTemplateNames {
+		t, err := s.templateNamed(sc, nil, &name)
+		var unknown *wire.Error
+		if errors.As(err, &unknown) {
+			err = wire.Errorf("InvalidLaunchTemplateName.NotFoundException", "At least one of the launch templates specified in the request does not exist.")
+		}
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, t.ID)
+	}
+	found, next, err := describe(ctx, s, s.templates, query{in.DryRun, ids, in.Filters, in.MaxResults, in.NextToken})
+	if found == nil {
+		found = []types.LaunchTemplate{}
+	}
+	return &ec2.DescribeLaunchTemplatesOutput{LaunchTemplates: found, NextToken: next}, err
+}
+
+// ModifyLaunchTemplate makes another version the default one.
+func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *ec2.ModifyLaunchTemplateInput) (*ec2.ModifyLaunchTemplateOutput, error) {
+	var after record.LaunchTemplate
+	if err := s.write(ctx, in.DryRun, func(c *change) error {
+		t, err := s.templateNamed(c.scope, in.LaunchTemplateId, in.LaunchTemplateName)
+		if err != nil {
+			return err
+		}
+		if aws.ToString(in.DefaultVersion) == "" {
+			return missing("SetDefaultVersion")
+		}
+		v, err := s.templateVersion(c.scope, t, *in.DefaultVersion)
+		if err != nil {
+			return err
+		}
+		return s.templates.edit(c, t.ID, func(t *record.LaunchTemplate) error {
+			t.DefaultVersion = v.Number
+			after = *t
+			return nil
+		})
+	}); err != nil {
+		return nil, err
+	}
+	sc, err := scopeOf(ctx)
+	view := s.templates.view(sc, after)
+	return &ec2.ModifyLaunchTemplateOutput{LaunchTemplate: &view}, err
+}
+
+// DeleteLaunchTemplate deletes a launch template with all its versions.
+func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *ec2.DeleteLaunchTemplateInput) (*ec2.DeleteLaunchTemplateOutput, error) {
+	var view types.LaunchTemplate
+	err := s.write(ctx, in.DryRun, func(c *change) error {
+		t, err := s.templateNamed(c.scope, in.LaunchTemplateId, in.LaunchTemplateName)
+		if err != nil {
+			return err
+		}
+		view = s.templates.view(c.scope, t)
+		if _, err := s.templates.remove(c, t.ID); err != nil {
+			return err
+		}
+		rows, err := s.versions.List(c, store.Prefix(c.account, c.region, t.ID))
+		for _, row := range rows {
+			c.add("version/"+row.Key, &pending{op: func() store.Op { return s.versions.DeleteOp(row) }})
+		}
+		c.add("templatename/"+t.Name, &pending{op: func() store.Op { return s.templateNames.RemoveOp(store.Key(c.account, c.region, t.Name)) }})
+		return err
+	})
+	return &ec2.DeleteLaunchTemplateOutput{LaunchTemplate: &view}, err
 }

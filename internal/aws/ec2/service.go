@@ -56,6 +56,7 @@ type Service struct {
 	placementGroups kind[record.PlacementGroup, types.PlacementGroup]
 	templates       kind[record.LaunchTemplate, types.LaunchTemplate]
 	spotRequests    kind[record.SpotRequest, types.SpotInstanceRequest]
+	fleets          kind[record.Fleet, types.FleetData]
 }
 
 // Options are what the service needs.
@@ -115,6 +116,7 @@ func New(o Options) *Service {
 	svc.placementGroups = svc.placementGroupKind()
 	svc.templates = svc.templateKind()
 	svc.spotRequests = svc.spotRequestKind()
+	svc.fleets = svc.fleetKind()
 	return svc
 }
 
@@ -122,7 +124,7 @@ func New(o Options) *Service {
 func (s *Service) kinds() []anyKind {
 	return []anyKind{
 		s.vpcs, s.subnets, s.groups, s.routeTables, s.igws, s.eigws, s.nats, s.addresses, s.interfaces, s.acls,
-		s.dhcpOptions, s.endpoints, s.keyPairs, s.instances, s.volumes, s.placementGroups, s.templates, s.spotRequests, ruleKind{s},
+		s.dhcpOptions, s.endpoints, s.keyPairs, s.instances, s.volumes, s.placementGroups, s.templates, s.spotRequests, s.fleets, ruleKind{s},
 	}
 }
 

@@ -2,9 +2,13 @@ package ec2
 
 import (
 	"cmp"
+	"context"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -59,6 +63,10 @@ func (c *change) newSpotRequest(r *record.Instance, l *launch) error {
 
 func (s *Service) spotRequestKind() kind[record.SpotRequest, types.SpotInstanceRequest] {
 	type v = types.SpotInstanceRequest
+	launched := func(values func(types.LaunchSpecification) []string) func(v) []string {
+		return func(x v) []string { return values(*x.LaunchSpecification) }
+	}
+	none := func(v) []string { return nil }
 	return kind[record.SpotRequest, v]{
 		naming: naming{
 			resource: types.ResourceTypeSpotInstancesRequest, prefix: "sir-", noun: "spot instance request ID", param: "spotInstanceRequestId",
@@ -67,8 +75,247 @@ func (s *Service) spotRequestKind() kind[record.SpotRequest, types.SpotInstanceR
 		table:  record.SpotRequests(s.store),
 		view:   s.viewSpotRequest,
 		tagged: func(x v) []types.Tag { return x.Tags },
+		filters: filters[v]{
+			"availability-zone-group": none,
+			"create-time":             at(func(x v) *time.Time { return x.CreateTime }),
+			"fault-code":              none, "fault-message": none,
+			"instance-id":          text(func(x v) *string { return x.InstanceId }),
+			"launch-group":         text(func(x v) *string { return x.LaunchGroup }),
+			"launch.image-id":      launched(text(func(l types.LaunchSpecification) *string { return l.ImageId })),
+			"launch.instance-type": launched(word(func(l types.LaunchSpecification) types.InstanceType { return l.InstanceType })),
+			"launch.key-name":      launched(text(func(l types.LaunchSpecification) *string { return l.KeyName })),
+			"launch.group-id": launched(func(l types.LaunchSpecification) []string {
+				return each(l.SecurityGroups, func(g types.GroupIdentifier) *string { return g.GroupId })
+			}),
+			"launch.group-name": launched(func(l types.LaunchSpecification) []string {
+				return each(l.SecurityGroups, func(g types.GroupIdentifier) *string { return g.GroupName })
+			}),
+			"launch.monitoring-enabled":   launched(flag(func(l types.LaunchSpecification) *bool { return l.Monitoring.Enabled })),
+			"launched-availability-zone":  text(func(x v) *string { return x.LaunchedAvailabilityZone }),
+			"network-interface.subnet-id": launched(text(func(l types.LaunchSpecification) *string { return l.SubnetId })),
+			"product-description":         word(func(x v) types.RIProductDescription { return x.ProductDescription }),
+			"spot-instance-request-id":    text(func(x v) *string { return x.SpotInstanceRequestId }),
+			"spot-price":                  text(func(x v) *string { return x.SpotPrice }),
+			"state":                       word(func(x v) types.SpotInstanceState { return x.State }),
+			"status-code":                 text(func(x v) *string { return x.Status.Code }),
+			"status-message":              text(func(x v) *string { return x.Status.Message }),
+			"type":                        word(func(x v) types.SpotInstanceType { return x.Type }),
+			"valid-from":                  at(func(x v) *time.Time { return x.ValidFrom }),
+			"valid-until":                 at(func(x v) *time.Time { return x.ValidUntil }),
+		},
 	}
 }
+
+// spotState is what became of a spot request.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html
+func (s *Service) spotState(in scope, r record.SpotRequest, holder record.Instance) (types.SpotInstanceState, types.SpotInstanceStatus) {
+	status := func(code, message string, at time.Time) types.SpotInstanceStatus {
+		return types.SpotInstanceStatus{Code: aws.String(code), Message: aws.String(message), UpdateTime: aws.Time(at)}
+	}
+	ended := holder.Wanted == types.InstanceStateNameTerminated
+	switch {
+	case !r.Cancelled.IsZero() && !ended:
+		return types.SpotInstanceStateCancelled, status("request-canceled-and-instance-running", "Your Spot request is canceled, but your instance is still running.", r.Cancelled)
+	case !r.Cancelled.IsZero():
+		return types.SpotInstanceStateCancelled, status("canceled-before-fulfillment", "Your Spot request is canceled.", r.Cancelled)
+	case ended && holder.StateReasonCode == spotTermination:
+		return types.SpotInstanceStateClosed, status("instance-terminated-no-capacity", "Your Spot instance was terminated because there is no Spot capacity available.", holder.WantedSince)
+	case ended && holder.StateReasonCode == userInitiatedShutdown:
+		return types.SpotInstanceStateClosed, status("instance-terminated-by-user", "Spot Instance terminated due to user-initiated termination.", holder.WantedSince)
+	case ended:
+		return types.SpotInstanceStateClosed, status("system-error", holder.StateReasonMessage, holder.WantedSince)
+	case !holder.SpotInterruption.IsZero():
+		return types.SpotInstanceStateActive, status("marked-for-termination", "Your Spot Instance is marked for termination.", holder.SpotInterruption)
+	}
+	return types.SpotInstanceStateActive, status("fulfilled", "Your Spot request is fulfilled.", r.CreatedAt)
+}
+
+// spotTermination is the state reason of an instance that was interrupted.
+const spotTermination = "Server.SpotInstanceTermination"
+
 func (s *Service) viewSpotRequest(in scope, r record.SpotRequest) types.SpotInstanceRequest {
-	return types.SpotInstanceRequest{}
+	holder := sound(s.instances.table.Get(in, in.key(r.InstanceID))).Value
+	state, status := s.spotState(in, r, holder)
+	z, _ := in.zone(holder.AvailabilityZone)
+	v := types.SpotInstanceRequest{
+		CreateTime: aws.Time(r.CreatedAt), InstanceId: aws.String(r.InstanceID), InstanceInterruptionBehavior: r.Behavior, LaunchGroup: optional(r.LaunchGroup),
+		LaunchedAvailabilityZone: aws.String(holder.AvailabilityZone), LaunchedAvailabilityZoneId: aws.String(z.id), ProductDescription: types.RIProductDescriptionLinuxUnix,
+		SpotInstanceRequestId: aws.String(r.ID), SpotPrice: aws.String(r.MaxPrice), State: state, Status: &status, Tags: s.tagSet(in, r.ID), Type: types.SpotInstanceTypeOneTime,
+		LaunchSpecification: &types.LaunchSpecification{
+			EbsOptimized: aws.Bool(holder.EBSOptimized), ImageId: aws.String(holder.ImageID), InstanceType: holder.InstanceType, KeyName: optional(holder.KeyName),
+			Monitoring: &types.RunInstancesMonitoringEnabled{Enabled: aws.Bool(holder.DetailedMonitoring)}, Placement: &types.SpotPlacement{AvailabilityZone: aws.String(holder.AvailabilityZone)},
+			SecurityGroups: []types.GroupIdentifier{}, SubnetId: aws.String(holder.SubnetID),
+		},
+	}
+	if !r.ValidUntil.IsZero() {
+		v.ValidUntil = aws.Time(r.ValidUntil)
+	}
+	if holder.InstanceProfileARN != "" {
+		v.LaunchSpecification.IamInstanceProfile = &types.IamInstanceProfileSpecification{Arn: aws.String(holder.InstanceProfileARN)}
+	}
+	if ports := sound(s.interfacesOf(in, r.InstanceID)); len(ports) > 0 {
+		v.LaunchSpecification.SecurityGroups = s.groupIdentifiers(in, ports[0].SecurityGroupIDs)
+	}
+	return v
+}
+
+// RequestSpotInstances launches spot instances, for which there is always room.
+func (s *Service) RequestSpotInstances(ctx context.Context, in *ec2.RequestSpotInstancesInput) (*ec2.RequestSpotInstancesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request, err := spotLaunch(in, s.now())
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.readLaunch(sc, request, false)
+	if err != nil {
+		return nil, err
+	}
+	l.asked = in
+	launched, err := s.launch(sc, l)
+	if err != nil {
+		return nil, err
+	}
+	out := &ec2.RequestSpotInstancesOutput{SpotInstanceRequests: []types.SpotInstanceRequest{}}
+	for _, r := range launched {
+		row, err := s.spotRequests.get(sc, r.SpotInstanceRequestID)
+		if err != nil {
+			return nil, err
+		}
+		out.SpotInstanceRequests = append(out.SpotInstanceRequests, s.viewSpotRequest(sc, row.Value))
+	}
+	return out, nil
+}
+
+// spotLaunch is the launch that a spot request asks for.
+func spotLaunch(in *ec2.RequestSpotInstancesInput, now time.Time) (*ec2.RunInstancesInput, error) {
+	spec := in.LaunchSpecification
+	switch {
+	case spec == nil:
+		return nil, missing("LaunchSpecification")
+	case in.ValidFrom != nil && in.ValidFrom.After(now):
+		return nil, unsupported("ValidFrom in the future")
+	case in.ValidUntil != nil && in.ValidUntil.Before(now):
+		return nil, invalidValue(in.ValidUntil.UTC().Format(time.RFC3339), "validUntil", "The time lies in the past.")
+	case in.InstanceCount != nil && *in.InstanceCount < 1:
+		return nil, invalidValue(*in.InstanceCount, "instanceCount", "Expected a positive integer.")
+	case aws.ToString(in.AvailabilityZoneGroup) != "":
+		return nil, unsupported("AvailabilityZoneGroup")
+	}
+	count := aws.Int32(1)
+	if in.InstanceCount != nil {
+		count = in.InstanceCount
+	}
+	request := &ec2.RunInstancesInput{
+		MinCount: count, MaxCount: count, ClientToken: in.ClientToken, DryRun: in.DryRun,
+		BlockDeviceMappings: spec.BlockDeviceMappings, EbsOptimized: spec.EbsOptimized, IamInstanceProfile: spec.IamInstanceProfile, ImageId: spec.ImageId,
+		InstanceType: spec.InstanceType, KernelId: spec.KernelId, KeyName: spec.KeyName, Monitoring: spec.Monitoring, NetworkInterfaces: spec.NetworkInterfaces,
+		RamdiskId: spec.RamdiskId, SecurityGroupIds: spec.SecurityGroupIds, SecurityGroups: spec.SecurityGroups, SubnetId: spec.SubnetId, UserData: spec.UserData,
+		InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot, SpotOptions: &types.SpotMarketOptions{
+			BlockDurationMinutes: in.BlockDurationMinutes, InstanceInterruptionBehavior: in.InstanceInterruptionBehavior, MaxPrice: in.SpotPrice,
+			SpotInstanceType: in.Type, ValidUntil: in.ValidUntil,
+		}},
+	}
+	if p := spec.Placement; p != nil {
+		request.Placement = &types.Placement{AvailabilityZone: p.AvailabilityZone, GroupName: p.GroupName, Tenancy: p.Tenancy}
+	}
+	for _, tags := range in.TagSpecifications {
+		if tags.ResourceType != types.ResourceTypeSpotInstancesRequest {
+			return nil, invalid("'%s' is not a valid taggable resource type for this operation.", tags.ResourceType)
+		}
+		request.TagSpecifications = append(request.TagSpecifications, tags)
+	}
+	return request, nil
+}
+
+// DescribeSpotInstanceRequests lists spot requests.
+func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *ec2.DescribeSpotInstanceRequestsInput) (*ec2.DescribeSpotInstanceRequestsOutput, error) {
+	found, next, err := describe(ctx, s, s.spotRequests, query{in.DryRun, in.SpotInstanceRequestIds, in.Filters, in.MaxResults, in.NextToken})
+	if found == nil {
+		found = []types.SpotInstanceRequest{}
+	}
+	return &ec2.DescribeSpotInstanceRequestsOutput{SpotInstanceRequests: found, NextToken: next}, err
+}
+
+// CancelSpotInstanceRequests cancels spot requests. Their instances run on.
+func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *ec2.CancelSpotInstanceRequestsInput) (*ec2.CancelSpotInstanceRequestsOutput, error) {
+	var cancelled []types.CancelledSpotInstanceRequest
+	err := s.write(ctx, in.DryRun, func(c *change) error {
+		cancelled = []types.CancelledSpotInstanceRequest{}
+		if len(in.SpotInstanceRequestIds) == 0 {
+			return missing("SpotInstanceRequestId")
+		}
+		rows, err := s.spotRequests.named(c.scope, in.SpotInstanceRequestIds)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := s.spotRequests.edit(c, r.ID, func(r *record.SpotRequest) error {
+				if r.Cancelled.IsZero() {
+					r.Cancelled = s.now().UTC()
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			cancelled = append(cancelled, types.CancelledSpotInstanceRequest{SpotInstanceRequestId: aws.String(r.ID), State: types.CancelSpotInstanceRequestStateCancelled})
+		}
+		return nil
+	})
+	return &ec2.CancelSpotInstanceRequestsOutput{CancelledSpotInstanceRequests: cancelled}, err
+}
+
+// DescribeSpotPriceHistory lists the spot prices, of which there was never but one for a type.
+func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *ec2.DescribeSpotPriceHistoryInput) (*ec2.DescribeSpotPriceHistoryOutput, error) {
+	sc, err := scopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := cmp.Or(aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId))
+	if _, ok := sc.zone(wanted); wanted != "" && !ok {
+		return nil, invalid("Invalid availability zone: [%s]", wanted)
+	}
+	// The price is shown as of the start of the day.
+	at := s.now().UTC().Truncate(24 * time.Hour)
+	if in.EndTime != nil && in.EndTime.Before(at) {
+		at = in.EndTime.UTC().Truncate(24 * time.Hour)
+	}
+	var items []item[types.SpotPrice]
+	for _, t := range instancetype.All() {
+		if len(in.InstanceTypes) > 0 && !slices.Contains(in.InstanceTypes, types.InstanceType(t.Name)) {
+			continue
+		}
+		for _, z := range zonesOf(sc.region) {
+			if wanted != "" && wanted != z.name && wanted != z.id {
+				continue
+			}
+			for _, product := range []types.RIProductDescription{types.RIProductDescriptionLinuxUnix, types.RIProductDescriptionLinuxUnixAmazonVpc} {
+				if len(in.ProductDescriptions) > 0 && !slices.Contains(in.ProductDescriptions, string(product)) {
+					continue
+				}
+				if len(in.ProductDescriptions) == 0 && product != types.RIProductDescriptionLinuxUnix {
+					continue
+				}
+				items = append(items, item[types.SpotPrice]{t.Name + " " + z.name + " " + string(product), types.SpotPrice{
+					AvailabilityZone: aws.String(z.name), AvailabilityZoneId: aws.String(z.id), InstanceType: types.InstanceType(t.Name),
+					ProductDescription: types.RIProductDescriptionLinuxUnix, SpotPrice: aws.String(spotPrice(t.SpotUSD())), Timestamp: aws.Time(at),
+				}})
+			}
+		}
+	}
+	slices.SortFunc(items, func(a, b item[types.SpotPrice]) int { return cmp.Compare(a.id, b.id) })
+	found, next, err := answer(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items, filters[types.SpotPrice]{
+		"availability-zone":    text(func(x types.SpotPrice) *string { return x.AvailabilityZone }),
+		"availability-zone-id": text(func(x types.SpotPrice) *string { return x.AvailabilityZoneId }),
+		"instance-type":        word(func(x types.SpotPrice) types.InstanceType { return x.InstanceType }),
+		"product-description":  word(func(x types.SpotPrice) types.RIProductDescription { return x.ProductDescription }),
+		"spot-price":           text(func(x types.SpotPrice) *string { return x.SpotPrice }),
+		"timestamp":            func(x types.SpotPrice) []string { return []string{x.Timestamp.Format(time.RFC3339)} },
+	}, nil)
+	if found == nil {
+		found = []types.SpotPrice{}
+	}
+	return &ec2.DescribeSpotPriceHistoryOutput{SpotPriceHistory: found, NextToken: next}, err
 }

@@ -39,6 +39,17 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 		found, err := s.addressAsked(in, nil, publicIP)
 		return []namedID{{types.ResourceTypeElasticIp, found.ID}}, err
 	}
+	template := func(id, name *string) ([]namedID, error) {
+		if id != nil || name == nil {
+			return nil, nil
+		}
+		t, err := s.templateNamed(in, nil, name)
+		return []namedID{{types.ResourceTypeLaunchTemplate, t.ID}}, err
+	}
+	profiled := func(association *string) ([]namedID, error) {
+		r, err := s.profileAssociation(in, association)
+		return []namedID{{types.ResourceTypeInstance, r.ID}}, err
+	}
 	switch request := input.(type) {
 	case *ec2.AuthorizeSecurityGroupIngressInput:
 		return group(request.GroupId, request.GroupName)
@@ -73,8 +84,35 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 			return r.Attachment != nil && r.Attachment.ID == aws.ToString(request.AttachmentId)
 		})
 		return idsOf(found, func(r record.NetworkInterface) []namedID {
-			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}}
+			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}, {types.ResourceTypeInstance, r.Attachment.InstanceID}}
 		}), err
+	case *ec2.DisassociateIamInstanceProfileInput:
+		return profiled(request.AssociationId)
+	case *ec2.ReplaceIamInstanceProfileAssociationInput:
+		return profiled(request.AssociationId)
+	case *ec2.DeletePlacementGroupInput:
+		group, err := s.placementGroupNamed(in, aws.ToString(request.GroupName))
+		return []namedID{{types.ResourceTypePlacementGroup, group.ID}}, err
+	case *ec2.CreateLaunchTemplateVersionInput:
+		return template(request.LaunchTemplateId, request.LaunchTemplateName)
+	case *ec2.ModifyLaunchTemplateInput:
+		return template(request.LaunchTemplateId, request.LaunchTemplateName)
+	case *ec2.DeleteLaunchTemplateInput:
+		return template(request.LaunchTemplateId, request.LaunchTemplateName)
+	case *ec2.DeleteLaunchTemplateVersionsInput:
+		return template(request.LaunchTemplateId, request.LaunchTemplateName)
+	case *ec2.CreateFleetInput:
+		var all []namedID
+		for _, config := range request.LaunchTemplateConfigs {
+			if spec := config.LaunchTemplateSpecification; spec != nil {
+				t, err := s.templateNamed(in, spec.LaunchTemplateId, spec.LaunchTemplateName)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, namedID{types.ResourceTypeLaunchTemplate, t.ID})
+			}
+		}
+		return all, nil
 	case *ec2.DisassociateRouteTableInput:
 		return s.routed(in, aws.ToString(request.AssociationId))
 	case *ec2.ReplaceRouteTableAssociationInput:

@@ -20,9 +20,13 @@ var named = map[string]types.ResourceType{
 	"EgressOnlyInternetGatewayId": types.ResourceTypeEgressOnlyInternetGateway,
 	"GroupId":                     types.ResourceTypeSecurityGroup,
 	"Groups":                      types.ResourceTypeSecurityGroup,
+	"FleetId":                     types.ResourceTypeFleet,
+	"FleetIds":                    types.ResourceTypeFleet,
 	"InstanceId":                  types.ResourceTypeInstance,
+	"InstanceIds":                 types.ResourceTypeInstance,
 	"InternetGatewayId":           types.ResourceTypeInternetGateway,
 	"KeyPairId":                   types.ResourceTypeKeyPair,
+	"LaunchTemplateId":            types.ResourceTypeLaunchTemplate,
 	"NatGatewayId":                types.ResourceTypeNatgateway,
 	"NetworkAclId":                types.ResourceTypeNetworkAcl,
 	"NetworkInterfaceId":          types.ResourceTypeNetworkInterface,
@@ -34,12 +38,14 @@ var named = map[string]types.ResourceType{
 	"AddSecurityGroupIds":         types.ResourceTypeSecurityGroup,
 	"RemoveSecurityGroupIds":      types.ResourceTypeSecurityGroup,
 	"SecurityGroupRuleIds":        types.ResourceTypeSecurityGroupRule,
+	"SpotInstanceRequestIds":      types.ResourceTypeSpotInstancesRequest,
 	"SubnetId":                    types.ResourceTypeSubnet,
 	"SubnetIds":                   types.ResourceTypeSubnet,
 	"AddSubnetIds":                types.ResourceTypeSubnet,
 	"RemoveSubnetIds":             types.ResourceTypeSubnet,
 	"VpcEndpointId":               types.ResourceTypeVpcEndpoint,
 	"VpcEndpointIds":              types.ResourceTypeVpcEndpoint,
+	"VolumeId":                    types.ResourceTypeVolume,
 	"VpcId":                       types.ResourceTypeVpc,
 }
 
@@ -50,11 +56,14 @@ var creates = map[string]types.ResourceType{
 	"AuthorizeSecurityGroupIngress":   types.ResourceTypeSecurityGroupRule,
 	"CreateDhcpOptions":               types.ResourceTypeDhcpOptions,
 	"CreateEgressOnlyInternetGateway": types.ResourceTypeEgressOnlyInternetGateway,
+	"CreateFleet":                     types.ResourceTypeFleet,
 	"CreateInternetGateway":           types.ResourceTypeInternetGateway,
 	"CreateKeyPair":                   types.ResourceTypeKeyPair,
+	"CreateLaunchTemplate":            types.ResourceTypeLaunchTemplate,
 	"CreateNatGateway":                types.ResourceTypeNatgateway,
 	"CreateNetworkAcl":                types.ResourceTypeNetworkAcl,
 	"CreateNetworkInterface":          types.ResourceTypeNetworkInterface,
+	"CreatePlacementGroup":            types.ResourceTypePlacementGroup,
 	"CreateRouteTable":                types.ResourceTypeRouteTable,
 	"CreateSecurityGroup":             types.ResourceTypeSecurityGroup,
 	"CreateSubnet":                    types.ResourceTypeSubnet,
@@ -81,6 +90,12 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		targets = s.tagTargets(in, action, request.Resources, request.Tags)
 	case *ec2.DeleteTagsInput:
 		targets = s.tagTargets(in, action, request.Resources, request.Tags)
+	case *ec2.RunInstancesInput:
+		targets = s.launchTargets(in, action, operation, request, in.service())
+	case *ec2.RequestSpotInstancesInput:
+		if launch, err := spotLaunch(request, s.now()); err == nil {
+			targets = s.launchTargets(in, action, operation, launch, false)
+		}
 	default:
 		behind, err := s.idsBehind(in, input)
 		if err != nil {
@@ -149,6 +164,16 @@ func (s *Service) target(in scope, action string, resource types.ResourceType, i
 			conditions["ec2:AvailabilityZone"] = []string{subnet.AvailabilityZone}
 		}
 	}
+	if resource == types.ResourceTypeInstance {
+		if r, err := s.instances.value(in, &id); err == nil {
+			s.instanceConditions(in, conditions, r)
+		}
+	}
+	if resource == types.ResourceTypePlacementGroup {
+		if group, err := s.placementGroups.value(in, &id); err == nil {
+			id = group.Name
+		}
+	}
 	if resource == types.ResourceTypeKeyPair {
 		if key, err := s.keyPairs.value(in, &id); err == nil {
 			id = key.Name // which is what AWS has in the ARN of a key pair
@@ -160,12 +185,14 @@ func (s *Service) target(in scope, action string, resource types.ResourceType, i
 // idKeys are the condition keys that hold the id of a resource.
 var idKeys = map[types.ResourceType]string{
 	types.ResourceTypeElasticIp:        "ec2:AllocationId",
+	types.ResourceTypeInstance:         "ec2:InstanceID",
 	types.ResourceTypeInternetGateway:  "ec2:InternetGatewayID",
 	types.ResourceTypeNetworkAcl:       "ec2:NetworkAclID",
 	types.ResourceTypeNetworkInterface: "ec2:NetworkInterfaceID",
 	types.ResourceTypeRouteTable:       "ec2:RouteTableID",
 	types.ResourceTypeSecurityGroup:    "ec2:SecurityGroupID",
 	types.ResourceTypeSubnet:           "ec2:SubnetID",
+	types.ResourceTypeVolume:           "ec2:VolumeID",
 	types.ResourceTypeVpc:              "ec2:VpcID",
 }
 
@@ -201,7 +228,9 @@ func (s *Service) createTargets(in scope, action, operation string, input any) [
 	var tags []types.Tag
 	if specifications := reflect.Indirect(reflect.ValueOf(input)).FieldByName("TagSpecifications"); specifications.IsValid() {
 		for _, spec := range specifications.Interface().([]types.TagSpecification) {
-			tags = append(tags, spec.Tags...)
+			if spec.ResourceType == resource {
+				tags = append(tags, spec.Tags...)
+			}
 		}
 	}
 	id := "*"
@@ -210,6 +239,8 @@ func (s *Service) createTargets(in scope, action, operation string, input any) [
 		id = aws.ToString(request.KeyName)
 	case *ec2.ImportKeyPairInput:
 		id = aws.ToString(request.KeyName)
+	case *ec2.CreatePlacementGroupInput:
+		id = aws.ToString(request.GroupName)
 	}
 	fresh := wire.Target{Action: action, Resource: in.arn(resource, id), Conditions: map[string][]string{"ec2:Region": {in.region}}}
 	for _, id := range idsIn(input) {

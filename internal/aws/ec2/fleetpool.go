@@ -1,0 +1,241 @@
+package ec2
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/instancetype"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// pool is one place that a fleet can launch from: a launch template with an override, one instance type and at most one subnet.
+type pool struct {
+	index    int // among all pools of the request
+	template types.FleetLaunchTemplateSpecificationRequest
+	override types.FleetLaunchTemplateOverridesRequest
+	kind     instancetype.Type // zero when the type does not exist: the launch says so
+	name     types.InstanceType
+	subnet   string
+	zone     string // as far as the request says
+	weight   float64
+	source   types.LaunchTemplateAndOverridesResponse
+}
+
+// mirror copies what has the same members into another type, as the types of requests and of answers have.
+func mirror(from, into any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// is reports whether a launch came from the pool.
+func (p pool) is(l record.FleetLaunch) bool {
+	return l.InstanceType == p.name && reflect.DeepEqual(l.Source, p.source) && (p.subnet == "" || l.SubnetID == p.subnet)
+}
+
+// pools are all places that a fleet can launch from, in the order of the request.
+func (s *Service) pools(in scope, q *ec2.CreateFleetInput) ([]pool, error) {
+	var all []pool
+	for _, config := range q.LaunchTemplateConfigs {
+		spec := config.LaunchTemplateSpecification
+		if spec == nil {
+			return nil, missing("LaunchTemplateConfigs.LaunchTemplateSpecification")
+		}
+		if spec.LaunchTemplateSpecificationUserData != nil {
+			return nil, unsupported("LaunchTemplateSpecificationUserData")
+		}
+		if aws.ToString(spec.Version) == "" {
+			return nil, missing("LaunchTemplateConfigs.LaunchTemplateSpecification.Version")
+		}
+		t, version, err := s.templateAsked(in, spec.LaunchTemplateId, spec.LaunchTemplateName, spec.Version)
+		if err != nil {
+			return nil, err
+		}
+		if version.Data.InstanceMarketOptions != nil {
+			return nil, wire.Errorf("InvalidParameterCombination", "The launch template %s has InstanceMarketOptions, which a fleet decides itself.", t.ID)
+		}
+		overrides := config.Overrides
+		if len(overrides) == 0 {
+			overrides = []types.FleetLaunchTemplateOverridesRequest{{}}
+		}
+		for _, o := range overrides {
+			found, err := s.poolsOf(in, q, t, version, o)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	for i := range all {
+		all[i].index = i
+	}
+	return all, nil
+}
+
+func (s *Service) poolsOf(in scope, q *ec2.CreateFleetInput, t record.LaunchTemplate, version record.LaunchTemplateVersion, o types.FleetLaunchTemplateOverridesRequest) ([]pool, error) {
+	if o.InstanceType != "" && o.InstanceRequirements != nil {
+		return nil, wire.Errorf("InvalidParameterCombination", "You can specify either InstanceType or InstanceRequirements, but not both.")
+	}
+	if o.WeightedCapacity != nil && *o.WeightedCapacity <= 0 {
+		return nil, invalidValue(*o.WeightedCapacity, "WeightedCapacity", "Expecting a positive number.")
+	}
+	base := pool{
+		template: types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: aws.String(t.ID), Version: aws.String(fmt.Sprint(version.Number))}, override: o,
+		source: types.LaunchTemplateAndOverridesResponse{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecification{
+			LaunchTemplateId: aws.String(t.ID), Version: aws.String(fmt.Sprint(version.Number)),
+		}, Overrides: &types.FleetLaunchTemplateOverrides{}},
+	}
+	if err := mirror(o, base.source.Overrides); err != nil {
+		return nil, fmt.Errorf("read an override of a fleet: %w", err)
+	}
+	names := []types.InstanceType{cmp.Or(o.InstanceType, version.Data.InstanceType)}
+	wanted := o.InstanceRequirements
+	if wanted == nil && o.InstanceType == "" {
+		wanted = version.Data.InstanceRequirements
+	}
+	if wanted != nil {
+		found, err := s.meeting(in, q, wanted, cmp.Or(o.ImageId, version.Data.ImageId))
+		if err != nil {
+			return nil, err
+		}
+		names = found
+	}
+	var pools []pool
+	for _, name := range names {
+		for subnet := range strings.SplitSeq(aws.ToString(o.SubnetId), ",") {
+			p := base
+			p.name, p.subnet = name, strings.TrimSpace(subnet)
+			p.kind, _ = instancetype.Get(string(name))
+			p.weight = p.weigh(q.TargetCapacitySpecification.TargetCapacityUnitType)
+			p.zone = cmp.Or(aws.ToString(o.AvailabilityZone), aws.ToString(o.AvailabilityZoneId))
+			if row, err := s.subnets.table.Get(in, in.key(p.subnet)); err == nil && p.subnet != "" {
+				p.zone = row.Value.AvailabilityZone
+			}
+			overrides := *base.source.Overrides
+			overrides.InstanceType = name
+			if p.subnet != "" {
+				overrides.SubnetId = aws.String(p.subnet)
+			}
+			p.source.Overrides = &overrides
+			pools = append(pools, p)
+		}
+	}
+	return pools, nil
+}
+
+// meeting are the instance types that meet requirements and that the image runs on.
+func (s *Service) meeting(in scope, q *ec2.CreateFleetInput, wanted *types.InstanceRequirementsRequest, imageID *string) ([]types.InstanceType, error) {
+	r, err := readRequirements(wanted)
+	if err != nil {
+		return nil, err
+	}
+	image, err := imageAsked(in, imageID)
+	if err != nil {
+		return nil, err
+	}
+	return namesOf(r, image, q.TargetCapacitySpecification.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeSpot)
+}
+
+func namesOf(r *requirements, image ami.Image, spot bool) ([]types.InstanceType, error) {
+	var names []types.InstanceType
+	for _, t := range r.types(image.Architecture, spot) {
+		names = append(names, types.InstanceType(t.Name))
+	}
+	if len(names) == 0 {
+		return nil, wire.Errorf("InvalidParameterValue", "No instance type meets the instance requirements for the architecture %s.", image.Architecture)
+	}
+	return names, nil
+}
+
+// weigh is what an instance of the pool counts.
+func (p pool) weigh(unit types.TargetCapacityUnitType) float64 {
+	switch {
+	case p.override.WeightedCapacity != nil:
+		return *p.override.WeightedCapacity
+	case unit == types.TargetCapacityUnitTypeVcpu && p.kind.VCPU > 0:
+		return float64(p.kind.VCPU)
+	case unit == types.TargetCapacityUnitTypeMemoryMib && p.kind.MemoryMiB > 0:
+		return float64(p.kind.MemoryMiB)
+	}
+	return 1
+}
+
+// ordered are the pools in the order in which a strategy launches from them. There is room in each of them as in the others, so that the
+// strategies which look at capacity look at prices.
+func ordered(pools []pool, lifecycle types.InstanceLifecycle, strategy string) []pool {
+	pools = slices.Clone(pools)
+	price := func(p pool) float64 {
+		if p.kind.Name == "" {
+			return 0 // it fails, which is to be said
+		}
+		if lifecycle == types.InstanceLifecycleSpot {
+			return p.kind.SpotUSD() / p.weight
+		}
+		return p.kind.OnDemandUSD / p.weight
+	}
+	priority := func(p pool) float64 {
+		if p.override.Priority == nil {
+			return 1e18 // the last
+		}
+		return *p.override.Priority
+	}
+	switch strategy {
+	case string(types.FleetOnDemandAllocationStrategyPrioritized), string(types.SpotAllocationStrategyCapacityOptimizedPrioritized):
+		slices.SortStableFunc(pools, func(a, b pool) int { return cmp.Compare(priority(a), priority(b)) })
+	case string(types.SpotAllocationStrategyDiversified):
+	default:
+		slices.SortStableFunc(pools, func(a, b pool) int { return cmp.Compare(price(a), price(b)) })
+	}
+	return pools
+}
+
+// launch is the request that launches up to n instances from the pool.
+func (p pool) launch(q *ec2.CreateFleetInput, lifecycle types.InstanceLifecycle, n int32, token string) (*ec2.RunInstancesInput, error) {
+	request := &ec2.RunInstancesInput{
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: p.template.LaunchTemplateId, Version: p.template.Version},
+		MinCount:       aws.Int32(1), MaxCount: aws.Int32(n), ClientToken: aws.String(token), InstanceType: p.name, ImageId: p.override.ImageId, SubnetId: optional(p.subnet), KeyName: p.override.KeyName,
+	}
+	if lifecycle == types.InstanceLifecycleSpot {
+		request.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot, SpotOptions: &types.SpotMarketOptions{MaxPrice: p.override.MaxPrice}}
+	}
+	placement := types.Placement{}
+	if p.override.Placement != nil {
+		placement = *p.override.Placement
+	}
+	placement.AvailabilityZone, placement.AvailabilityZoneId = cmp.Or(p.override.AvailabilityZone, placement.AvailabilityZone), cmp.Or(p.override.AvailabilityZoneId, placement.AvailabilityZoneId)
+	if !reflect.DeepEqual(placement, types.Placement{}) {
+		request.Placement = &placement
+	}
+	if err := mirror(p.override.BlockDeviceMappings, &request.BlockDeviceMappings); err != nil {
+		return nil, fmt.Errorf("read the block devices of an override: %w", err)
+	}
+	if o := p.override.MetadataOptions; o != nil {
+		request.MetadataOptions = &types.InstanceMetadataOptionsRequest{}
+		if err := mirror(o, request.MetadataOptions); err != nil {
+			return nil, fmt.Errorf("read the metadata options of an override: %w", err)
+		}
+	}
+	if o := p.override.IamInstanceProfile; o != nil {
+		request.IamInstanceProfile = &types.IamInstanceProfileSpecification{Arn: o.Arn, Name: o.Name}
+	}
+	if q.Type == types.FleetTypeInstant {
+		for _, tags := range q.TagSpecifications {
+			if tags.ResourceType != types.ResourceTypeFleet {
+				request.TagSpecifications = append(request.TagSpecifications, tags)
+			}
+		}
+	}
+	return request, nil
+}

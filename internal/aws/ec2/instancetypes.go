@@ -1,0 +1,252 @@
+package ec2
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/instancetype"
+)
+
+func viewInstanceType(t instancetype.Type) types.InstanceTypeInfo {
+	n32 := func(n int) *int32 { return aws.Int32(int32(n)) }
+	nitro := t.Hypervisor == "nitro"
+	gbps := float64(t.NetworkBaselineMbps) / 1000
+	v := types.InstanceTypeInfo{
+		AutoRecoverySupported:         aws.Bool(!t.BareMetal && t.LocalStorageGB == 0),
+		BareMetal:                     aws.Bool(t.BareMetal),
+		BurstablePerformanceSupported: aws.Bool(t.Burstable),
+		CurrentGeneration:             aws.Bool(t.CurrentGeneration),
+		DedicatedHostsSupported:       aws.Bool(!t.Burstable),
+		EbsInfo: &types.EbsInfo{
+			AttachmentLimitType: types.AttachmentLimitTypeShared, EbsOptimizedSupport: types.EbsOptimizedSupportDefault, EncryptionSupport: types.EbsEncryptionSupportSupported,
+			MaximumEbsAttachments: aws.Int32(28), MaximumEbsCards: aws.Int32(1), NvmeSupport: types.EbsNvmeSupportRequired,
+		},
+		FreeTierEligible:         aws.Bool(t.Name == "t3.micro" || t.Name == "t2.micro"),
+		HibernationSupported:     aws.Bool(false),
+		Hypervisor:               types.InstanceTypeHypervisor(t.Hypervisor),
+		InstanceStorageSupported: aws.Bool(t.LocalStorageGB > 0),
+		InstanceType:             types.InstanceType(t.Name),
+		MemoryInfo:               &types.MemoryInfo{SizeInMiB: aws.Int64(int64(t.MemoryMiB))},
+		NetworkInfo: &types.NetworkInfo{
+			DefaultNetworkCardIndex: aws.Int32(0), EfaSupported: aws.Bool(false), EnaSrdSupported: aws.Bool(false), EnaSupport: types.EnaSupportRequired,
+			EncryptionInTransitSupported: aws.Bool(t.EncryptionInTransit), Ipv4AddressesPerInterface: n32(t.IPv4PerENI), Ipv6AddressesPerInterface: n32(t.IPv6PerENI),
+			Ipv6Supported: aws.Bool(true), MaximumNetworkCards: aws.Int32(1), MaximumNetworkInterfaces: n32(t.MaxENIs), NetworkPerformance: aws.String(t.NetworkPerformance),
+			NetworkCards: []types.NetworkCardInfo{{
+				MaximumNetworkInterfaces: n32(t.MaxENIs), NetworkCardIndex: aws.Int32(0), NetworkPerformance: aws.String(t.NetworkPerformance),
+			}},
+		},
+		NitroEnclavesSupport: types.NitroEnclavesSupportUnsupported,
+		NitroTpmSupport:      types.NitroTpmSupportUnsupported,
+		PhcSupport:           types.PhcSupportUnsupported,
+		PlacementGroupInfo: &types.PlacementGroupInfo{SupportedStrategies: []types.PlacementGroupStrategy{
+			types.PlacementGroupStrategyPartition, types.PlacementGroupStrategySpread,
+		}},
+		ProcessorInfo: &types.ProcessorInfo{
+			Manufacturer: aws.String(t.Manufacturer), SupportedArchitectures: []types.ArchitectureType{types.ArchitectureType(t.Architecture)}, SustainedClockSpeedInGhz: aws.Float64(t.ClockGHz),
+		},
+		RebootMigrationSupport:       types.RebootMigrationSupportUnsupported,
+		SupportedBootModes:           []types.BootModeType{types.BootModeTypeUefi},
+		SupportedRootDeviceTypes:     []types.RootDeviceType{types.RootDeviceTypeEbs},
+		SupportedUsageClasses:        []types.UsageClassType{types.UsageClassTypeOnDemand, types.UsageClassTypeSpot},
+		SupportedVirtualizationTypes: []types.VirtualizationType{types.VirtualizationTypeHvm},
+		VCpuInfo:                     &types.VCpuInfo{DefaultCores: n32(t.Cores), DefaultThreadsPerCore: n32(t.ThreadsPerCore), DefaultVCpus: n32(t.VCPU)},
+	}
+	if t.NetworkBaselineMbps > 0 {
+		v.NetworkInfo.NetworkCards[0].BaselineBandwidthInGbps = aws.Float64(gbps)
+	}
+	if !nitro && !t.BareMetal {
+		v.EbsInfo.NvmeSupport, v.NetworkInfo.EnaSupport = types.EbsNvmeSupportUnsupported, types.EnaSupportSupported
+	}
+	if t.Architecture == instancetype.X86_64 {
+		v.SupportedBootModes = []types.BootModeType{types.BootModeTypeLegacyBios, types.BootModeTypeUefi}
+	}
+	if !t.Burstable {
+		v.PlacementGroupInfo.SupportedStrategies = append([]types.PlacementGroupStrategy{types.PlacementGroupStrategyCluster}, v.PlacementGroupInfo.SupportedStrategies...)
+	}
+	if t.EBSBandwidthMbps > 0 {
+		most := n32(t.EBSBandwidthMbps)
+		v.EbsInfo.EbsOptimizedInfo = &types.EbsOptimizedInfo{MaximumBandwidthInMbps: most, MaximumThroughputInMBps: aws.Float64(float64(t.EBSBandwidthMbps) / 8)}
+	}
+	if t.LocalStorageGB > 0 {
+		v.InstanceStorageInfo = &types.InstanceStorageInfo{
+			EncryptionSupport: types.InstanceStorageEncryptionSupportRequired, NvmeSupport: types.EphemeralNvmeSupportRequired, TotalSizeInGB: aws.Int64(int64(t.LocalStorageGB)),
+			Disks: []types.DiskInfo{{Count: aws.Int32(1), SizeInGB: aws.Int64(int64(t.LocalStorageGB)), Type: types.DiskTypeSsd}},
+		}
+	}
+	if t.GPUs > 0 {
+		v.GpuInfo = &types.GpuInfo{TotalGpuMemoryInMiB: n32(t.GPUs * t.GPUMemoryMiB), Gpus: []types.GpuDeviceInfo{{
+			Count: n32(t.GPUs), Manufacturer: aws.String(t.GPUManufacturer), Name: aws.String(t.GPUName), MemoryInfo: &types.GpuDeviceMemoryInfo{SizeInMiB: n32(t.GPUMemoryMiB)},
+		}}}
+	}
+	return v
+}
+
+// DescribeInstanceTypes lists the instance types that can be launched, which are the same in all regions.
+func (s *Service) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeInstanceTypesInput) (*ec2.DescribeInstanceTypesOutput, error) {
+	wanted := instancetype.All()
+	if len(in.InstanceTypes) > 0 {
+		wanted = nil
+		var unknown []string
+		for _, name := range in.InstanceTypes {
+			if t, ok := instancetype.Get(string(name)); ok {
+				wanted = append(wanted, t)
+			} else {
+				unknown = append(unknown, string(name))
+			}
+		}
+		if len(unknown) > 0 {
+			return nil, wire.Errorf("InvalidInstanceType", "The following supplied instance types do not exist: %v", unknown)
+		}
+	}
+	slices.SortFunc(wanted, func(a, b instancetype.Type) int { return cmp.Compare(a.Name, b.Name) })
+	var items []item[types.InstanceTypeInfo]
+	for _, t := range slices.CompactFunc(wanted, func(a, b instancetype.Type) bool { return a.Name == b.Name }) {
+		items = append(items, item[types.InstanceTypeInfo]{t.Name, viewInstanceType(t)})
+	}
+	ids := make([]string, len(in.InstanceTypes))
+	found, next, err := answer(ctx, query{in.DryRun, ids, in.Filters, in.MaxResults, in.NextToken}, "instanceTypes", items, instanceTypeFilters, nil)
+	if found == nil {
+		found = []types.InstanceTypeInfo{}
+	}
+	return &ec2.DescribeInstanceTypesOutput{InstanceTypes: found, NextToken: next}, err
+}
+
+// instanceTypeFilters are the filters of DescribeInstanceTypes.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
+var instanceTypeFilters = func() filters[types.InstanceTypeInfo] {
+	type v = types.InstanceTypeInfo
+	none := func(v) []string { return nil }
+	optimized := func(member func(types.EbsOptimizedInfo) string) func(v) []string {
+		return func(x v) []string {
+			if x.EbsInfo.EbsOptimizedInfo == nil {
+				return nil
+			}
+			return []string{member(*x.EbsInfo.EbsOptimizedInfo)}
+		}
+	}
+	storage := func(member func(types.InstanceStorageInfo) string) func(v) []string {
+		return func(x v) []string {
+			if x.InstanceStorageInfo == nil {
+				return nil
+			}
+			return []string{member(*x.InstanceStorageInfo)}
+		}
+	}
+	return filters[v]{
+		"auto-recovery-supported":                                 flag(func(x v) *bool { return x.AutoRecoverySupported }),
+		"bare-metal":                                              flag(func(x v) *bool { return x.BareMetal }),
+		"burstable-performance-supported":                         flag(func(x v) *bool { return x.BurstablePerformanceSupported }),
+		"current-generation":                                      flag(func(x v) *bool { return x.CurrentGeneration }),
+		"dedicated-hosts-supported":                               flag(func(x v) *bool { return x.DedicatedHostsSupported }),
+		"ebs-info.attachment-limit-type":                          word(func(x v) types.AttachmentLimitType { return x.EbsInfo.AttachmentLimitType }),
+		"ebs-info.maximum-ebs-attachments":                        number(func(x v) *int32 { return x.EbsInfo.MaximumEbsAttachments }),
+		"ebs-info.ebs-optimized-info.baseline-bandwidth-in-mbps":  none,
+		"ebs-info.ebs-optimized-info.baseline-iops":               none,
+		"ebs-info.ebs-optimized-info.baseline-throughput-in-mbps": none,
+		"ebs-info.ebs-optimized-info.maximum-bandwidth-in-mbps":   optimized(func(o types.EbsOptimizedInfo) string { return decimal(int(*o.MaximumBandwidthInMbps)) }),
+		"ebs-info.ebs-optimized-info.maximum-iops":                none,
+		"ebs-info.ebs-optimized-info.maximum-throughput-in-mbps":  optimized(func(o types.EbsOptimizedInfo) string { return float(*o.MaximumThroughputInMBps) }),
+		"ebs-info.ebs-optimized-support":                          word(func(x v) types.EbsOptimizedSupport { return x.EbsInfo.EbsOptimizedSupport }),
+		"ebs-info.encryption-support":                             word(func(x v) types.EbsEncryptionSupport { return x.EbsInfo.EncryptionSupport }),
+		"ebs-info.nvme-support":                                   word(func(x v) types.EbsNvmeSupport { return x.EbsInfo.NvmeSupport }),
+		"free-tier-eligible":                                      flag(func(x v) *bool { return x.FreeTierEligible }),
+		"hibernation-supported":                                   flag(func(x v) *bool { return x.HibernationSupported }),
+		"hypervisor":                                              word(func(x v) types.InstanceTypeHypervisor { return x.Hypervisor }),
+		"instance-storage-info.disk.count":                        storage(func(i types.InstanceStorageInfo) string { return decimal(int(*i.Disks[0].Count)) }),
+		"instance-storage-info.disk.size-in-gb":                   storage(func(i types.InstanceStorageInfo) string { return decimal(int(*i.Disks[0].SizeInGB)) }),
+		"instance-storage-info.disk.type":                         storage(func(i types.InstanceStorageInfo) string { return string(i.Disks[0].Type) }),
+		"instance-storage-info.encryption-support":                storage(func(i types.InstanceStorageInfo) string { return string(i.EncryptionSupport) }),
+		"instance-storage-info.nvme-support":                      storage(func(i types.InstanceStorageInfo) string { return string(i.NvmeSupport) }),
+		"instance-storage-info.total-size-in-gb":                  storage(func(i types.InstanceStorageInfo) string { return decimal(int(*i.TotalSizeInGB)) }),
+		"instance-storage-supported":                              flag(func(x v) *bool { return x.InstanceStorageSupported }),
+		"instance-type":                                           word(func(x v) types.InstanceType { return x.InstanceType }),
+		"memory-info.size-in-mib":                                 func(x v) []string { return []string{strconv.FormatInt(*x.MemoryInfo.SizeInMiB, 10)} },
+		"network-info.bandwidth-weightings":                       none,
+		"network-info.efa-info.maximum-efa-interfaces":            none,
+		"network-info.efa-supported":                              flag(func(x v) *bool { return x.NetworkInfo.EfaSupported }),
+		"network-info.ena-support":                                word(func(x v) types.EnaSupport { return x.NetworkInfo.EnaSupport }),
+		"network-info.flexible-ena-queues-support":                none,
+		"network-info.encryption-in-transit-supported":            flag(func(x v) *bool { return x.NetworkInfo.EncryptionInTransitSupported }),
+		"network-info.ipv4-addresses-per-interface":               number(func(x v) *int32 { return x.NetworkInfo.Ipv4AddressesPerInterface }),
+		"network-info.ipv6-addresses-per-interface":               number(func(x v) *int32 { return x.NetworkInfo.Ipv6AddressesPerInterface }),
+		"network-info.ipv6-supported":                             flag(func(x v) *bool { return x.NetworkInfo.Ipv6Supported }),
+		"network-info.maximum-network-cards":                      number(func(x v) *int32 { return x.NetworkInfo.MaximumNetworkCards }),
+		"network-info.maximum-network-interfaces":                 number(func(x v) *int32 { return x.NetworkInfo.MaximumNetworkInterfaces }),
+		"network-info.network-performance":                        text(func(x v) *string { return x.NetworkInfo.NetworkPerformance }),
+		"nitro-enclaves-support":                                  word(func(x v) types.NitroEnclavesSupport { return x.NitroEnclavesSupport }),
+		"nitro-tpm-support":                                       word(func(x v) types.NitroTpmSupport { return x.NitroTpmSupport }),
+		"nitro-tpm-info.supported-versions":                       none,
+		"processor-info.supported-architecture": func(x v) []string {
+			return each(x.ProcessorInfo.SupportedArchitectures, func(a types.ArchitectureType) *types.ArchitectureType { return &a })
+		},
+		"processor-info.supported-features":           none,
+		"processor-info.sustained-clock-speed-in-ghz": func(x v) []string { return []string{float(*x.ProcessorInfo.SustainedClockSpeedInGhz)} },
+		"reboot-migration-support":                    word(func(x v) types.RebootMigrationSupport { return x.RebootMigrationSupport }),
+		"supported-boot-mode": func(x v) []string {
+			return each(x.SupportedBootModes, func(a types.BootModeType) *types.BootModeType { return &a })
+		},
+		"supported-root-device-type": func(x v) []string {
+			return each(x.SupportedRootDeviceTypes, func(a types.RootDeviceType) *types.RootDeviceType { return &a })
+		},
+		"supported-usage-class": func(x v) []string {
+			return each(x.SupportedUsageClasses, func(a types.UsageClassType) *types.UsageClassType { return &a })
+		},
+		"supported-virtualization-type": func(x v) []string {
+			return each(x.SupportedVirtualizationTypes, func(a types.VirtualizationType) *types.VirtualizationType { return &a })
+		},
+		"vcpu-info.default-cores":            number(func(x v) *int32 { return x.VCpuInfo.DefaultCores }),
+		"vcpu-info.default-threads-per-core": number(func(x v) *int32 { return x.VCpuInfo.DefaultThreadsPerCore }),
+		"vcpu-info.default-vcpus":            number(func(x v) *int32 { return x.VCpuInfo.DefaultVCpus }),
+		"vcpu-info.valid-cores":              none,
+		"vcpu-info.valid-threads-per-core":   none,
+	}
+}()
+
+func float(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// DescribeInstanceTypeOfferings lists where instance types can be launched: everywhere.
+func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.DescribeInstanceTypeOfferingsInput) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
+	sc, err := scopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := cmp.Or(in.LocationType, types.LocationTypeRegion)
+	var locations []string
+	switch by {
+	case types.LocationTypeRegion:
+		locations = []string{sc.region}
+	case types.LocationTypeAvailabilityZone, types.LocationTypeAvailabilityZoneId:
+		for _, z := range zonesOf(sc.region) {
+			if by == types.LocationTypeAvailabilityZone {
+				locations = append(locations, z.name)
+			} else {
+				locations = append(locations, z.id)
+			}
+		}
+	case types.LocationTypeOutpost:
+	default:
+		return nil, invalidValue(by, "LocationType", "")
+	}
+	var items []item[types.InstanceTypeOffering]
+	for _, t := range instancetype.All() {
+		for _, l := range locations {
+			items = append(items, item[types.InstanceTypeOffering]{t.Name + " " + l, types.InstanceTypeOffering{InstanceType: types.InstanceType(t.Name), Location: aws.String(l), LocationType: by}})
+		}
+	}
+	slices.SortFunc(items, func(a, b item[types.InstanceTypeOffering]) int { return cmp.Compare(a.id, b.id) })
+	found, next, err := answer(ctx, query{in.DryRun, nil, in.Filters, in.MaxResults, in.NextToken}, "", items, filters[types.InstanceTypeOffering]{
+		"instance-type": word(func(x types.InstanceTypeOffering) types.InstanceType { return x.InstanceType }),
+		"location":      text(func(x types.InstanceTypeOffering) *string { return x.Location }),
+	}, nil)
+	if found == nil {
+		found = []types.InstanceTypeOffering{}
+	}
+	return &ec2.DescribeInstanceTypeOfferingsOutput{InstanceTypeOfferings: found, NextToken: next}, err
+}
