@@ -77,7 +77,9 @@ func newHost(t testing.TB) *host {
 	h.image = func(context.Context, record.Instance) (Image, error) {
 		return Image{
 			Name: "test", Write: machinetest.Skeleton, Node: self,
-			Mounts: func(string) ([]rootfs.Mount, error) { return []rootfs.Mount{{Source: self, Target: rootfs.Init}}, nil },
+			Mounts: func(dir string) ([]rootfs.Mount, error) {
+				return []rootfs.Mount{{Source: filepath.Join(dir, "usr/local"), Target: "/usr/local"}, {Source: self, Target: rootfs.Init}}, nil
+			},
 		}, nil
 	}
 	ctx := context.Background()
@@ -246,7 +248,10 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	if m.LaunchedAt.IsZero() || m.Boot != 1 {
 		t.Errorf("machine is %+v", m)
 	}
-	h.run(one, "echo kept > /root/file; hostname") // the disk
+	h.run(one, "echo kept > /root/file") // the disk
+	if got := h.run(one, "mkdir /usr/local/bin && echo true > /usr/local/bin/own && ls /usr/local"); got != "bin" {
+		t.Errorf("/usr/local has %s", got)
+	}
 
 	// What init reports becomes the status checks.
 	report := func(text string) {

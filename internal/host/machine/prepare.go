@@ -232,6 +232,9 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 	for _, m := range programs {
 		mounts = append(mounts, launch.Mount{Source: m.Source, Target: m.Target, ReadOnly: true})
 	}
+	if err := conceal(skeleton, &mounts); err != nil {
+		return launch.Spec{}, err
+	}
 	memory := launch.MemTotal(kind.MemoryMiB)
 	return launch.Spec{
 		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, Skeleton: skeleton, Mounts: mounts,
@@ -243,6 +246,30 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 		},
 		Init: []string{rootfs.Init, "init"},
 	}, nil
+}
+
+// opaque says of a directory in a layer that those of the same name in the layers below do not show through.
+// https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
+const opaque = "trusted.overlay.opaque"
+
+// conceal takes the mounts away that only put a directory of the skeleton's /usr over the host's: where it can be opaque instead, the machine
+// may write to it, as to the rest of its disk.
+func conceal(skeleton string, mounts *[]launch.Mount) error {
+	var kept []launch.Mount
+	for _, m := range *mounts {
+		if strings.HasPrefix(m.Target, "/usr/") && m.Source == filepath.Join(skeleton, m.Target) {
+			info, err := os.Stat(m.Source)
+			if err != nil {
+				return err
+			}
+			if info.IsDir() && unix.Setxattr(m.Source, opaque, []byte("y"), 0) == nil {
+				continue
+			}
+		}
+		kept = append(kept, m)
+	}
+	*mounts = kept
+	return nil
 }
 
 // hostname is the instance's private DNS name: "ip-10-0-0-4.eu-west-1.compute.internal", or after its ID.

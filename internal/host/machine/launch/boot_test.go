@@ -165,6 +165,7 @@ echo "pid1: $(cat /proc/1/comm)"
 echo "host: $(hostname)"
 echo "links: $(ls /sys/class/net | tr '\n' ' ')"
 echo "cpus: $(grep -c ^processor /proc/cpuinfo) $(cat /sys/devices/system/cpu/online)"
+echo "topology: $(cat /sys/devices/system/node/node0/cpu[0-9]*/topology/core_id | tr '\n' ' ') $(cut -d' ' -f2- /sys/devices/system/node/node0/meminfo | head -1)"
 echo "memory: $(grep MemTotal /proc/meminfo)"
 echo "machine-id: $(cat /etc/machine-id)"
 echo "cgroup: $(cut -d: -f3 /proc/1/cgroup | sort -u | tr '\n' ' ')"
@@ -184,7 +185,7 @@ mknod /tmp/disk b $(stat -c '0x%t 0x%T' /dev/vda 2>/dev/null || echo 254 0)
 	r.on()
 	r.untilConsole("\nup\n")
 	for _, want := range []string{
-		"pid1: coracle-node", "host: ip-10-0-0-4.eu-west-1.compute.internal", "links: eth0 lo", "cpus: 2 0-1", "memory: MemTotal:        7932313 kB", "machine-id: ec2",
+		"pid1: coracle-node", "host: ip-10-0-0-4.eu-west-1.compute.internal", "links: eth0 lo", "cpus: 2 0-1", "topology: 0 0  0 MemTotal:        7932313 kB", "memory: MemTotal:        7932313 kB", "machine-id: ec2",
 		"cgroup: / \n", "limit: 8122687488", "disk written", "hidden: 0", "overcommit: 1", "shared: 2",
 	} {
 		if !strings.Contains(r.console(), want) {
