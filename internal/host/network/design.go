@@ -38,6 +38,10 @@ type design struct {
 	public   map[netip.Addr]netip.Addr
 	subnets  []subnet
 	routes   []route
+	// edge is the kernel's number of the route table of traffic that enters through the internet gateway, 0 without one. egressOnly are the
+	// tables whose IPv6 way out is no way in.
+	edge       uint32
+	egressOnly map[uint32]bool
 	// groups are the VPC's security groups, acls its network ACLs, by ID.
 	groups map[string]record.SecurityGroup
 	acls   map[string]record.NetworkACL
@@ -154,7 +158,7 @@ func (n *Network) design(ctx context.Context, key string) (*design, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &design{vpc: vpc.Value, public: map[netip.Addr]netip.Addr{}, groups: map[string]record.SecurityGroup{}, acls: map[string]record.NetworkACL{}, lists: prefixLists(vpc.Value.Region)}
+	d := &design{vpc: vpc.Value, public: map[netip.Addr]netip.Addr{}, egressOnly: map[uint32]bool{}, groups: map[string]record.SecurityGroup{}, acls: map[string]record.NetworkACL{}, lists: prefixLists(vpc.Value.Region)}
 	region := store.Prefix(vpc.Value.Account, vpc.Value.Region)
 	for _, a := range slices.Concat(d.vpc.CIDRs, d.vpc.IPv6CIDRs) {
 		if p, err := netip.ParsePrefix(a.CIDR); err == nil {
@@ -369,6 +373,9 @@ func (d *design) readRoutes(ctx context.Context, s *store.Store, region string) 
 	attached := map[string]bool{}
 	for _, g := range gateways {
 		attached[g.Value.ID] = g.Value.VPCID == d.vpc.ID
+		if attached[g.Value.ID] && g.Value.RouteTableID != "" {
+			d.edge = number("table", g.Value.RouteTableID)
+		}
 	}
 	egress, err := record.EgressOnlyInternetGateways(s).List(ctx, region)
 	if err != nil {
@@ -416,6 +423,9 @@ func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (rou
 			case r.Target == "local":
 				add(route{to: to, kind: throw})
 			case attached[r.Target]:
+				if strings.HasPrefix(r.Target, "eigw-") {
+					d.egressOnly[table] = true
+				}
 				add(route{to: to, kind: via, link: gatewayLink})
 			default:
 				target := d.target(r.Target)

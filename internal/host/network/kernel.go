@@ -118,7 +118,7 @@ func family(a netip.Addr) int {
 }
 
 // protocol marks the routes that this package makes.
-const protocol = 0xc0
+const protocol = 201
 
 // Far ends: the next hop on every link of a router, a permanent neighbour, so that nobody is asked where an address is.
 var (

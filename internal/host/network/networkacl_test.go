@@ -52,14 +52,14 @@ func TestNetworkACLs(t *testing.T) {
 			change(w, record.Subnets, s2, func(s *record.Subnet) { s.NetworkACLID = acl.ID })
 			w.settle(v)
 			for port, allowed := range map[int]bool{80: c.port80, 81: c.port81} {
-				if err := w.attempt("tcp", instanceOf(client), "10.0.2.10", port); (err == nil) != allowed {
+				if err := w.attempt("tcp", instanceOf(client), "10.0.2.10", port, allowed); (err == nil) != allowed {
 					t.Errorf("port %d: got %v, want allowed %v", port, err, allowed)
 				}
 			}
-			if err := w.ping(instanceOf(client), "10.0.2.10"); (err == nil) != c.ping {
+			if err := w.ping(instanceOf(client), "10.0.2.10", c.ping); (err == nil) != c.ping {
 				t.Errorf("ping: got %v, want allowed %v", err, c.ping)
 			}
-			if err := w.attempt("tcp", instanceOf(neighbour), "10.0.2.10", 80); err != nil {
+			if err := w.attempt("tcp", instanceOf(neighbour), "10.0.2.10", 80, true); err != nil {
 				t.Errorf("within the subnet, where no ACL applies: %v", err)
 			}
 		})

@@ -54,7 +54,7 @@ func (w *world) whole(client, server record.NetworkInterface) {
 		return err
 	})
 	w.eventually("call from the host", func() error {
-		c, err := dialer().Dial("tcp", w.publicAddress(1)+":80")
+		c, err := dialer(true).Dial("tcp", w.publicAddress(1)+":80")
 		if err == nil {
 			c.Close()
 		}

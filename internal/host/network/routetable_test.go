@@ -82,13 +82,13 @@ func TestInternetGateway(t *testing.T) {
 	})
 	t.Run("a secondary address has none", func(t *testing.T) {
 		w.addAddress(elastic, "10.0.1.110")
-		if _, err := w.call(instanceOf(elastic), "10.0.1.110", public(3)); err == nil {
+		if _, err := callFrom(t.Context(), w.Namespace(instanceOf(elastic)), "10.0.1.110", public(3), false); err == nil {
 			t.Error("got out without a public address")
 		}
 	})
 	t.Run("no public address, no internet", func(t *testing.T) { w.reaches(instanceOf(private), public(1), false) })
 	t.Run("from the host", func(t *testing.T) {
-		c, err := (dialer()).Dial("tcp", public(1))
+		c, err := dialer(true).Dial("tcp", public(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestRouteTables(t *testing.T) {
 	outside := w.publicServer() // somebody on the internet
 	expect := func(t *testing.T, holder, want string) {
 		t.Helper()
-		seen, err := w.call(holder, "", outside)
+		seen, err := callFrom(t.Context(), w.Namespace(holder), "", outside, want != "")
 		if want == "" && err == nil || want != "" && (err != nil || seen != want) {
 			t.Errorf("seen as %q, %v; want %q", seen, err, want)
 		}
@@ -158,7 +158,7 @@ func TestRouteTables(t *testing.T) {
 	})
 	t.Run("nobody gets in by a NAT gateway", func(t *testing.T) {
 		w.serve(instanceOf(client), "10.0.2.10:80")
-		if c, err := dialer().Dial("tcp", w.publicAddress(1)+":80"); err == nil {
+		if c, err := dialer(false).Dial("tcp", w.publicAddress(1)+":80"); err == nil {
 			c.Close()
 			t.Error("somebody answered")
 		}

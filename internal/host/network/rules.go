@@ -45,6 +45,7 @@ func (d *design) ruleset() *ruleset {
 	d.gatewayRules(r, forward)
 	forward.rule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
 	forward.rule(stateIs(expr.CtStateBitINVALID), drop())
+	d.egressOnlyRules(r, forward)
 	d.securityGroupRules(r, forward)
 	return r
 }
@@ -54,6 +55,9 @@ func (d *design) markRules(r *ruleset) {
 	marks := &set{name: "route-tables", key: nftables.TypeDevGroup, data: nftables.TypeMark}
 	for _, s := range d.subnets {
 		marks.elements = append(marks.elements, nftables.SetElement{Key: native(s.group()), Val: native(s.table)})
+	}
+	if d.edge != 0 {
+		marks.elements = append(marks.elements, nftables.SetElement{Key: native(0), Val: native(d.edge)})
 	}
 	r.add(marks)
 	unchecked := &set{name: "unchecked", key: nftables.TypeIFName}
@@ -99,6 +103,20 @@ func (d *design) gatewayRules(_ *ruleset, forward *chain) {
 	// Jumbo frames end here; TCP is told at once.
 	for _, crossing := range [][]expr.Any{to(gatewayLink), from(gatewayLink)} {
 		forward.rule(crossing, ipv4(), protocolIs(unix.IPPROTO_TCP), clamp(gatewayMTU-40))
+	}
+}
+
+// egressOnlyRules drop IPv6 connections from the internet to subnets that have an egress-only internet gateway.
+func (d *design) egressOnlyRules(r *ruleset, forward *chain) {
+	closed := &set{name: "egress-only", key: nftables.TypeDevGroup}
+	for _, s := range d.subnets {
+		if d.egressOnly[s.table] {
+			closed.elements = append(closed.elements, nftables.SetElement{Key: native(s.group())})
+		}
+	}
+	if len(closed.elements) > 0 {
+		r.add(closed)
+		forward.rule(from(gatewayLink), ipv6(), []expr.Any{meta(expr.MetaKeyOIFGROUP), in(closed.name)}, drop())
 	}
 }
 

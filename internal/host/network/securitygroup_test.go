@@ -33,56 +33,69 @@ func (w *world) echo(holder, address string) {
 }
 
 // send sends a UDP packet and waits for its echo.
-func (w *world) send(holder, address string) error {
+func (w *world) send(holder, address string, wanted bool) error {
 	return w.In(holder, func() error {
 		c, err := net.Dial("udp", address)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(patience))
-		if _, err := io.WriteString(c, "hello"); err != nil {
+		return persist(wanted, func() error {
+			c.SetDeadline(time.Now().Add(patience(false)))
+			if _, err := io.WriteString(c, "hello"); err != nil {
+				return err
+			}
+			_, err := c.Read(make([]byte, 10))
 			return err
-		}
-		_, err = c.Read(make([]byte, 10))
-		return err
+		})
 	})
 }
 
 // ping sends an ICMP echo request and waits for the reply.
-func (w *world) ping(holder, address string) error {
+func (w *world) ping(holder, address string, wanted bool) error {
 	return w.In(holder, func() error {
 		c, err := net.Dial("ip4:icmp", address)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(patience))
-		// Type 8, code 0, checksum, identifier 1, sequence number 1.
-		if _, err := c.Write([]byte{8, 0, 0xf7, 0xfd, 0, 1, 0, 1}); err != nil {
-			return err
-		}
-		for b := make([]byte, 1500); ; {
-			n, _, err := c.(*net.IPConn).ReadFrom(b)
-			if err != nil {
+		return persist(wanted, func() error {
+			c.SetDeadline(time.Now().Add(patience(false)))
+			// Type 8, code 0, checksum, identifier 1, sequence number 1.
+			if _, err := c.Write([]byte{8, 0, 0xf7, 0xfd, 0, 1, 0, 1}); err != nil {
 				return err
 			}
-			if n > 0 && b[0] == 0 {
-				return nil
+			for b := make([]byte, 1500); ; {
+				n, _, err := c.(*net.IPConn).ReadFrom(b)
+				if err != nil {
+					return err
+				}
+				if n > 0 && b[0] == 0 {
+					return nil
+				}
 			}
-		}
+		})
 	})
 }
 
+// persist tries what is wanted several times, as TCP would, and what is not once.
+func persist(wanted bool, f func() error) (err error) {
+	for deadline := time.Now().Add(patience(wanted)); ; {
+		if err = f(); err == nil || !wanted || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
 // attempt is a call, a datagram or a ping.
-func (w *world) attempt(protocol, holder, address string, port int) (err error) {
+func (w *world) attempt(protocol, holder, address string, port int, wanted bool) (err error) {
 	switch protocol {
 	case "tcp":
-		_, err = w.call(holder, "", fmt.Sprintf("%s:%d", address, port))
+		_, err = callFrom(w.Context(), w.Namespace(holder), "", fmt.Sprintf("%s:%d", address, port), wanted)
 	case "udp":
-		err = w.send(holder, fmt.Sprintf("%s:%d", address, port))
+		err = w.send(holder, fmt.Sprintf("%s:%d", address, port), wanted)
 	default:
-		err = w.ping(holder, address)
+		err = w.ping(holder, address, wanted)
 	}
 	return err
 }
@@ -161,7 +174,7 @@ func TestSecurityGroups(t *testing.T) {
 		{"others to a group that refers to itself", client, "tcp", "10.0.2.11", 80, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			err := w.attempt(c.protocol, instanceOf(c.from), c.to, c.port)
+			err := w.attempt(c.protocol, instanceOf(c.from), c.to, c.port, c.allowed)
 			if (err == nil) != c.allowed {
 				t.Errorf("%s from %s to %s port %d: got %v, want allowed %v", c.protocol, c.from.PrivateIPs[0], c.to, c.port, err, c.allowed)
 			}

@@ -36,7 +36,7 @@ func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 		if seen, err := w.call(instanceOf(client), "", address); err != nil || seen != "100.64.1.10" {
 			t.Errorf("%s: seen as %q, %v", address, seen, err)
 		}
-		if err := w.send(instanceOf(client), address); err != nil {
+		if err := w.send(instanceOf(client), address, true); err != nil {
 			t.Errorf("%s: UDP: %v", address, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestForgedSourcesAreDropped(t *testing.T) {
 			{"10.0.1.11", VPCNamespace(v.ID), "169.254.169.254:53", false},
 			{"10.7.7.7", VPCNamespace(v.ID), "169.254.169.254:53", false},
 		} {
-			if got := w.arrives(instanceOf(forger), c.source, c.namespace, c.to); got != c.arrives {
+			if got := w.arrives(instanceOf(forger), c.source, c.namespace, c.to, c.arrives); got != c.arrives {
 				t.Errorf("source/destination check %v: from %s to %s: arrives is %v, want %v", check, c.source, c.to, got, c.arrives)
 			}
 		}
@@ -76,27 +76,28 @@ func TestForgedSourcesAreDropped(t *testing.T) {
 }
 
 // arrives sends UDP packets and reports whether one is received.
-func (w *world) arrives(from, source, namespace, to string) bool {
+func (w *world) arrives(from, source, namespace, to string, wanted bool) bool {
 	w.Helper()
-	c, err := w.ListenPacket(w.Context(), namespace, "udp", to)
+	there, err := w.ListenPacket(w.Context(), namespace, "udp", to)
 	if err != nil {
 		w.Fatal(err)
 	}
-	defer c.Close()
+	defer there.Close()
 	err = w.In(from, func() error {
 		c, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(source)}, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(to)))
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		_, err = c.Write([]byte("x"))
-		return err
+		return persist(wanted, func() error {
+			if _, err := c.Write([]byte("x")); err != nil {
+				return err
+			}
+			there.SetDeadline(time.Now().Add(patience(false)))
+			_, _, err := there.ReadFrom(make([]byte, 10))
+			return err
+		})
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	c.SetDeadline(time.Now().Add(patience))
-	_, _, err = c.ReadFrom(make([]byte, 10))
 	return err == nil
 }
 
@@ -194,7 +195,7 @@ func TestPodsWithAddressesOfENIs(t *testing.T) {
 	w.serve(VPCNamespace(v.ID), "169.254.169.254:80")
 	for from, path := range pods {
 		for _, to := range []string{"10.0.1.111:80", "10.0.1.121:80", "10.0.2.121:80", "10.0.2.130:80", "10.0.1.10:10250", "10.0.2.10:10250"} {
-			if seen, err := callFrom(t.Context(), path, "", to); err != nil || seen != from {
+			if seen, err := callFrom(t.Context(), path, "", to, true); err != nil || seen != from {
 				t.Errorf("pod %s to %s: seen as %q, %v", from, to, seen, err)
 			}
 		}
@@ -208,7 +209,7 @@ func TestPodsWithAddressesOfENIs(t *testing.T) {
 	t.Run("an address that is taken away is not routed", func(t *testing.T) {
 		change(w, record.NetworkInterfaces, two.eth1, func(e *record.NetworkInterface) { e.IPv4Prefixes = nil })
 		w.settle(v)
-		if _, err := callFrom(t.Context(), pods["10.0.1.121"], "", "10.0.2.130:80"); err == nil {
+		if _, err := callFrom(t.Context(), pods["10.0.1.121"], "", "10.0.2.130:80", false); err == nil {
 			t.Error("reached an address that is nobody's")
 		}
 	})
@@ -311,7 +312,7 @@ func TestIPv6(t *testing.T) {
 		w.reaches(instanceOf(c.from), c.address, c.allowed)
 	}
 	w.run(instanceOf(near), "ip", "addr", "add", "2001:db8:1:1::10/128", "dev", "eth0", "nodad")
-	if _, err := w.call(instanceOf(near), "2001:db8:1:1::10", "[2001:db8:1::20]:81"); err == nil {
+	if _, err := callFrom(t.Context(), w.Namespace(instanceOf(near)), "2001:db8:1:1::10", "[2001:db8:1::20]:81", false); err == nil {
 		t.Error("a forged source got through")
 	}
 }

@@ -35,6 +35,9 @@ type world struct {
 	store *store.Store
 	owner string
 	stop  func() // ends the controllers; they end with the test anyway
+	// Where the store is, for others.
+	endpoints []string
+	prefix    string
 }
 
 // newWorld runs a network over an empty store until the test ends.
@@ -43,7 +46,14 @@ func newWorld(t testing.TB) *world {
 	if os.Geteuid() != 0 {
 		t.Skip("makes network namespaces: needs root")
 	}
-	w := &world{TB: t, store: storetest.New(t), owner: fmt.Sprintf("%016x", rand.Uint64())}
+	w := &world{TB: t, owner: fmt.Sprintf("%016x", rand.Uint64()), prefix: storetest.Prefix(t)}
+	client := storetest.Client(t)
+	w.endpoints = client.Endpoints()
+	var err error
+	if w.store, err = store.Open(t.Context(), client, store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.store.Close)
 	public, err := ChoosePublicRange()
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +233,13 @@ func (w *world) settle(v vpc) {
 	}
 }
 
-const patience = 400 * time.Millisecond
+// patience is how long to wait for what is to come, and for what is not to come. A link that has just come up may lose its first packet.
+func patience(wanted bool) time.Duration {
+	if wanted {
+		return 10 * time.Second
+	}
+	return 400 * time.Millisecond
+}
 
 // serve answers TCP connections with the address that they come from.
 func (w *world) serve(holder, address string) {
@@ -253,12 +269,12 @@ func answer(l net.Listener) {
 
 // call connects from a holder and is what the server said of whom it sees.
 func (w *world) call(holder, source, address string) (seen string, err error) {
-	return callFrom(w.Context(), w.Namespace(holder), source, address)
+	return callFrom(w.Context(), w.Namespace(holder), source, address, true)
 }
 
-func callFrom(ctx context.Context, path, source, address string) (seen string, err error) {
+func callFrom(ctx context.Context, path, source, address string, wanted bool) (seen string, err error) {
 	err = In(path, func() error {
-		d := net.Dialer{Timeout: patience, FallbackDelay: -1}
+		d := net.Dialer{Timeout: patience(wanted), FallbackDelay: -1}
 		if source != "" {
 			d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
 		}
@@ -267,7 +283,7 @@ func callFrom(ctx context.Context, path, source, address string) (seen string, e
 			return err
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(patience))
+		c.SetDeadline(time.Now().Add(patience(wanted)))
 		_, err = fmt.Fscanln(c, &seen)
 		return err
 	})
@@ -277,7 +293,7 @@ func callFrom(ctx context.Context, path, source, address string) (seen string, e
 // reaches fails the test unless the call's success is as wanted.
 func (w *world) reaches(holder, address string, want bool) {
 	w.Helper()
-	if _, err := w.call(holder, "", address); (err == nil) != want {
+	if _, err := callFrom(w.Context(), w.Namespace(holder), "", address, want); (err == nil) != want {
 		w.Errorf("%s to %s: got %v, want success %v", holder, address, err, want)
 	}
 }
@@ -318,7 +334,7 @@ func (w *world) inside(name string, f func(*namespace) error) {
 	}
 }
 
-func dialer() *net.Dialer { return &net.Dialer{Timeout: patience} }
+func dialer(wanted bool) *net.Dialer { return &net.Dialer{Timeout: patience(wanted)} }
 
 // listenOnHost listens in the namespace of the host and is the listener's address.
 func listenOnHost(t testing.TB, address string) string {

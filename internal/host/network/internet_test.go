@@ -1,0 +1,115 @@
+package network
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+)
+
+// somewhere is a network beyond the host: a namespace behind a link of the host's, as the real internet is behind eth0.
+func (w *world) somewhere() (path string, hostEnd, farEnd netip.Addr) {
+	w.Helper()
+	path = filepath.Join(w.TempDir(), "somewhere")
+	if _, err := makeNamespace(path); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { removeNamespace(path); removeNamespace(filepath.Dir(path)) })
+	s, err := open(path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer s.close()
+	name := fmt.Sprintf("cortest%08x", rand.Uint32())
+	fourth := byte(rand.IntN(64) * 4)
+	hostEnd, farEnd = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99, fourth + 2})
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd()}); err != nil {
+		w.Fatal(err)
+	}
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { netlink.LinkDel(link) })
+	inner, err := s.LinkByName("eth0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, err := range []error{
+		netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(hostEnd, 30))}), netlink.LinkSetUp(link),
+		s.AddrAdd(inner, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(farEnd, 30))}), s.LinkSetUp(inner), s.localAddresses(nil),
+		// What the network does to the link of a default route.
+		setSysctl(map[string]string{"ipv4/conf/" + name + "/forwarding": "1"}),
+		// It has a way to the public addresses: nobody is kept out by accident.
+		s.RouteAdd(&netlink.Route{LinkIndex: inner.Attrs().Index, Dst: ipNet(benchmark), Gw: hostEnd.AsSlice()}),
+	} {
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	return path, hostEnd, farEnd
+}
+
+func TestTheInternetBeyondTheHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, client, server := w.pair() // the server has a public address
+	w.whole(client, server)
+	path, hostEnd, far := w.somewhere()
+	l, err := Listen(t.Context(), path, "tcp", netip.AddrPortFrom(far, 80).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go answer(l)
+	seen, err := w.call(instanceOf(server), "", netip.AddrPortFrom(far, 80).String())
+	if err != nil || seen != hostEnd.String() {
+		t.Errorf("with a public address: seen as %q, %v; want the host's %s", seen, err, hostEnd)
+	}
+	w.reaches(instanceOf(client), netip.AddrPortFrom(far, 80).String(), false)
+	w.serve(instanceOf(server), "10.0.1.11:82")
+	if _, err := callFrom(t.Context(), path, "", w.publicAddress(1)+":82", false); err == nil {
+		t.Error("the host's neighbours get in")
+	}
+	t.Run("private networks of the host are out of reach", func(t *testing.T) {
+		w.reaches(instanceOf(server), "10.255.255.53:53", false)
+	})
+}
+
+func TestForwardingIsSwitchedOffAgain(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	owner := fmt.Sprintf("%016x", rand.Uint64())
+	name := fmt.Sprintf("cortest%08x", rand.Uint32())
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	link := &netlink.Veth{LinkAttrs: attrs, PeerName: name[:14] + "p"}
+	if err := netlink.LinkAdd(link); err != nil {
+		t.Fatal(err)
+	}
+	defer netlink.LinkDel(link)
+	path := "/proc/sys/net/ipv4/conf/" + name + "/forwarding"
+	if err := os.MkdirAll(runDirectory(owner), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := noteForwarding(owner, name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Remove(owner); err != nil {
+		t.Fatal(err)
+	}
+	if on, err := os.ReadFile(path); err != nil || string(on) != "0\n" {
+		t.Errorf("forwarding is %q, %v", on, err)
+	}
+}
