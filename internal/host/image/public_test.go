@@ -1,0 +1,285 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// internet is a network with one public registry, which answers for all names.
+type internet struct {
+	handler http.Handler
+	cut     atomic.Bool
+	asked   atomic.Int32
+}
+
+func newInternet() *internet { return &internet{handler: registry.New()} }
+
+func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.asked.Add(1)
+	if n.cut.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), IsNotFound: true}}
+	}
+	return within{n.handler}.RoundTrip(r)
+}
+
+// push puts an image into the public registry.
+func (n *internet) push(t *testing.T, reference string) v1.Image {
+	t.Helper()
+	img, err := random.Image(300, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := name.ParseReference(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(ref, img, remote.WithTransport(n)); err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// get asks the registry as a mirror.
+func get(t *testing.T, r *Registry, repository, reference, ns string) (status int, digest, body string) {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.ecr.eu-west-1.amazonaws.com/v2/"+repository+"/manifests/"+reference+"?ns="+ns, nil)
+	w := httptest.NewRecorder()
+	r.Handler(nobody{}).ServeHTTP(w, request)
+	return w.Code, w.Header().Get("Docker-Content-Digest"), w.Body.String()
+}
+
+// nobody has no repositories.
+type nobody struct{}
+
+func (nobody) Allow(context.Context, Request) error { return Unauthenticated }
+func (nobody) Exists(context.Context, string, string, string) (bool, error) {
+	return false, nil
+}
+func (nobody) Upstream(context.Context, string, string, string) (string, error) { return "", nil }
+
+func hash(t *testing.T, of interface{ Digest() (v1.Hash, error) }) string {
+	t.Helper()
+	h, err := of.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.String()
+}
+
+func TestPublicImagesAreFetchedWhileThereIsANetwork(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n})
+	want := hash(t, n.push(t, "docker.io/library/nginx:1.27"))
+	for range 2 {
+		if status, got, body := get(t, r, "library/nginx", "1.27", "docker.io"); status != 200 || got != want {
+			t.Fatalf("%d, %s, %s; want %s", status, got, body, want)
+		}
+	}
+	asked := n.asked.Load()
+	if get(t, r, "library/nginx", "1.27", "docker.io"); n.asked.Load() != asked {
+		t.Error("what is here is asked for again")
+	}
+
+	// An index is what it is elsewhere; of its images, the one for this platform comes with it.
+	img, err := random.Image(300, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := random.Image(300, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: foreign, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
+		mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
+	ref, err := name.ParseReference("registry.k8s.io/pause:3.10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.WriteIndex(ref, index, remote.WithTransport(n)); err != nil {
+		t.Fatal(err)
+	}
+	if status, got, body := get(t, r, "pause", "3.10", "registry.k8s.io"); status != 200 || got != hash(t, index) {
+		t.Fatalf("the index: %d, %s, %s", status, got, body)
+	}
+	n.cut.Store(true)
+	if status, _, body := get(t, r, "pause", hash(t, img), "registry.k8s.io"); status != 200 {
+		t.Errorf("the image of this platform did not come with it: %s", body)
+	}
+	if status, _, _ := get(t, r, "pause", hash(t, foreign), "registry.k8s.io"); status == 200 {
+		t.Error("the image of another platform came with it")
+	}
+	if status, got, _ := get(t, r, "library/nginx", "1.27", "docker.io"); status != 200 || got != want {
+		t.Error("without a network, what was fetched is gone")
+	}
+
+	// A tag that has moved is followed, once it is time to look.
+	n.cut.Store(false)
+	moved := hash(t, n.push(t, "docker.io/library/nginx:1.27"))
+	old := time.Now().Add(-freshFor - time.Minute)
+	if err := os.Chtimes(r.pulledMark("docker.io/library/nginx", "1.27"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, _ := get(t, r, "library/nginx", "1.27", "docker.io"); got != moved {
+		t.Errorf("the tag is still on %s", got)
+	}
+}
+
+// What a pod's events say, because containerd shows the message of a 403.
+func TestAMissingImageSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n})
+	if status, _, body := get(t, r, "library/nothing", "v1", "docker.io"); status != http.StatusForbidden || !strings.Contains(body, "docker.io/library/nothing:v1 does not exist") {
+		t.Errorf("an image that does not exist: %d %s", status, body)
+	}
+	n.cut.Store(true)
+	status, _, body := get(t, r, "library/nginx", "1.27", "docker.io")
+	if status != http.StatusForbidden || !strings.Contains(body, "docker.io/library/nginx:1.27 is not in Coracle's registry") || !strings.Contains(body, "coracle images load") || !strings.Contains(body, "no such host") {
+		t.Errorf("without a network: %d %s", status, body)
+	}
+	asked := n.asked.Load()
+	if get(t, r, "library/httpd", "2", "docker.io"); n.asked.Load() != asked {
+		t.Error("a registry that could not be reached is asked again at once")
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	img, err := random.Image(300, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docker := func(names ...string) []byte {
+		images := make(map[name.Tag]v1.Image)
+		for _, n := range names {
+			tag, err := name.NewTag(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			images[tag] = img
+		}
+		var archive bytes.Buffer
+		if err := tarball.MultiWrite(images, &archive); err != nil {
+			t.Fatal(err)
+		}
+		return archive.Bytes()
+	}
+	var oci bytes.Buffer
+	if err := writeLayout(&oci, map[string]v1.Image{"quay.io/team/app:v1": img, "docker.io/library/busybox:1": img}); err != nil {
+		t.Fatal(err)
+	}
+	zipped := func(b []byte) []byte {
+		var out bytes.Buffer
+		z := gzip.NewWriter(&out)
+		if _, err := z.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	var escaping bytes.Buffer
+	w := tar.NewWriter(&escaping)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../../escaped", Size: 1, Mode: 0o644}), func() error { _, err := w.Write([]byte("x")); return err }(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		archive []byte
+		want    []string
+		err     string
+	}{
+		"docker with two tags": {docker("nginx:1.27", "nginx:latest"), []string{"docker.io/library/nginx:1.27", "docker.io/library/nginx:latest"}, ""},
+		"docker, compressed":   {zipped(docker("ghcr.io/x/y:z")), []string{"ghcr.io/x/y:z"}, ""},
+		"a registry with port": {docker("localhost:5000/app:v1"), []string{"localhost:5000/app:v1"}, ""},
+		"OCI":                  {oci.Bytes(), []string{"quay.io/team/app:v1", "docker.io/library/busybox:1"}, ""},
+		"no tar file":          {[]byte("what is this?"), nil, "no tar file"},
+		"empty":                {nil, nil, "no beginning"},
+		"out of the directory": {escaping.Bytes(), nil, "escapes"},
+		"no repository":        {docker("111122223333.dkr.ecr.eu-west-1.amazonaws.com/app:v1"), nil, "aws ecr create-repository --repository-name app --region eu-west-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newInternet()
+			n.cut.Store(true)
+			r := open(t, Options{Transport: n})
+			loaded, err := r.Load(t.Context(), bytes.NewReader(test.archive), nobody{})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error is %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil || len(loaded) != len(test.want) {
+				t.Fatalf("loaded %v, %v; want %v", loaded, err, test.want)
+			}
+			for _, reference := range test.want {
+				repository, tag, err := split(reference)
+				if err != nil {
+					t.Fatal(err)
+				}
+				host, path, _ := strings.Cut(repository, "/")
+				if status, got, body := get(t, r, path, tag, host); status != 200 || got != hash(t, img) {
+					t.Errorf("%s: %d %s %s", reference, status, got, body)
+				}
+			}
+			if left, err := os.ReadDir(r.scratchDir()); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestOnlyLoadAndECRPutImages(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	w := httptest.NewRecorder()
+	r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/docker.io/library/nginx/blobs/uploads/", nil))
+	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "coracle images load") {
+		t.Errorf("a push to Docker Hub: %d %s", w.Code, w.Body)
+	}
+	for path, want := range map[string]int{"/v2/": 401, "/v2/nothing": 404, "/v2/app/manifests/v1": 404, "/v2/_catalog": 404} {
+		w := httptest.NewRecorder()
+		r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d: %s", path, w.Code, want, w.Body)
+		}
+	}
+}
+
+// A killed daemon leaves what it was preparing, and the next removes it.
+func TestLeftoversAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	left := filepath.Join(dir, "scratch", "golden-1", "root")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open(t, Options{Dir: dir})
+	if _, err := os.Stat(filepath.Dir(left)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
