@@ -59,7 +59,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Dir:           dir,
 		Host:          d.processes,
 		Bundles:       d.host.bundles,
-		Endpoints:     d.host.doorway(),
+		Endpoints:     d.host.endpoints,
 		EC2:           func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
 		Subscribe:     d.events.subscribe,
 		Webhooks:      d.webhooks,

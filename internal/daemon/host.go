@@ -49,10 +49,10 @@ type host struct {
 	bundles  *bundle.Bundles
 	images   *image.Registry
 
-	// What follows is nil where machines are simulated.
-	network   *network.Network
 	endpoints *endpoint.Controller
-	apis      *endpoint.APIs
+	// What follows is nil where machines are simulated.
+	network *network.Network
+	apis    *endpoint.APIs
 }
 
 func (d *daemon) openHost() (_ *host, err error) {
@@ -67,8 +67,16 @@ func (d *daemon) openHost() (_ *host, err error) {
 	if err != nil {
 		return nil, err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program, to serve endpoints with: %w", err)
+	}
+	doors := endpoint.Options{
+		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: d.dir.Join("endpoint"), LogFile: d.dir.Join("endpoint.log"), Program: self, Log: d.log,
+	}
 	if !realMachines(d.settings) {
-		return h, nil
+		h.endpoints, err = endpoint.New(doors)
+		return h, err
 	}
 	public, err := d.publicRange()
 	if err != nil {
@@ -78,15 +86,9 @@ func (d *daemon) openHost() (_ *host, err error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program, to serve endpoints with: %w", err)
-	}
-	h.endpoints, err = endpoint.New(endpoint.Options{
-		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: "/run/coracle/" + d.dir.Owner() + "/endpoint", LogFile: d.dir.Join("endpoint.log"), Program: self,
-		Namespace: h.network.Namespace, PublicRange: public, API: network.APIAddress(public), Log: d.log,
-	})
-	if err != nil {
+	doors.Dir = "/run/coracle/" + d.dir.Owner() + "/endpoint"
+	doors.Namespace, doors.PublicRange, doors.API = h.network.Namespace, public, network.APIAddress(public)
+	if h.endpoints, err = endpoint.New(doors); err != nil {
 		return nil, err
 	}
 	h.apis = endpoint.NewAPIs(endpoint.APIOptions{
@@ -97,21 +99,14 @@ func (d *daemon) openHost() (_ *host, err error) {
 
 func (h *host) close() error { return h.images.Close() }
 
-// doorway is how the endpoints of clusters are made, if they are more than a port of this host.
-func (h *host) doorway() controlplane.Endpoints {
-	if h.endpoints == nil {
-		return nil
-	}
-	return h.endpoints
-}
-
 // controllers make instances machines, and their surroundings real.
 func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Controller {
 	h := d.host
+	all := h.endpoints.Controllers()
 	if h.network == nil {
-		return simulated.New(simulated.Options{
+		return append(all, simulated.New(simulated.Options{
 			Store: d.store, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
-		}).Controllers()
+		}).Controllers()...)
 	}
 	machines := machine.New(machine.Options{
 		Store: d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes, Subscribe: d.events.subscribe, Network: h.network,
@@ -125,9 +120,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	described := metadata.New(metadata.Options{
 		Store: d.store, Network: h.network, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials, Log: d.log,
 	})
-	var all []reconcile.Controller
 	all = append(all, h.network.Controllers()...)
-	all = append(all, h.endpoints.Controllers()...)
 	all = append(all, h.apis.Controller())
 	all = append(all, machines.Controllers()...)
 	return append(all, described.Controllers()...)

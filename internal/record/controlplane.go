@@ -25,8 +25,11 @@ type ControlPlane struct {
 	// Endpoint is the API server's URL for users, "https://0123….gr7.eu-west-1.eks.amazonaws.com", or
 	// "https://127.0.0.1:34567" where machines have no network.
 	Endpoint string
-	// Port is where the API server listens, on 127.0.0.1.
-	Port int `json:",omitempty"`
+	// Port is where the API server is found on 127.0.0.1, whichever serves, by what is on the host. The one that serves
+	// listens on ServerPort itself; one that is to take its place listens on SparePort, and then the two change places.
+	Port       int `json:",omitempty"`
+	ServerPort int `json:",omitempty"`
+	SparePort  int `json:",omitempty"`
 	// PublicAddress is that of the public endpoint, kept while there is none; empty where machines have no network.
 	PublicAddress string `json:",omitempty"`
 	// CertificateAuthority is the cluster CA, PEM.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,13 +37,15 @@ type plane struct {
 	cluster record.Cluster
 	minor   string
 	program string // the bundle
-	port    int    // of the API server, on 127.0.0.1
+	port    int    // where its API server is found on 127.0.0.1
+	server  int    // where the API server that serves listens, and
+	spare   int    // where one that is to take its place does
 	public  net.IP // the address of its public endpoint; nil where machines have no network
 	network network
 	keys    keys
 }
 
-// url is that of the API server for what is on this host and belongs to the cluster: the shortest way.
+// url is that of the API server for what is on this host.
 func (p plane) url() string { return localURL(p.port) }
 
 func localURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
@@ -65,6 +68,7 @@ func loopback(port int, n byte) net.IP { return net.IPv4(127, byte(port>>8), byt
 // components are the specifications of a control plane's processes.
 type components struct {
 	apiServer process.Spec
+	successor process.Spec // the same at the spare port
 	others    []process.Spec
 	// configurations are the directories of files that they read.
 	configurations []string
@@ -105,12 +109,12 @@ func (c *Controller) specify(p plane) (components, error) {
 	if err != nil {
 		return out, fmt.Errorf("configure %s: %w", kubeAPIServer, err)
 	}
-	out.apiServer = c.spec(p, kubeAPIServer, apiServer)
-	// Connections can only be steered between plain TCP sockets, not Multipath TCP, Go's default.
-	out.apiServer.Env = append(out.apiServer.Env, "GODEBUG=multipathtcp=0")
-	instance := out.apiServer.Hash()[:8]
-	out.apiServer.Name = apiServers(p.cluster.ID) + instance
-	out.apiServer.Args = append(out.apiServer.Args, "--audit-log-path="+c.dir(p.cluster.ID, "log", logging.AuditLog(instance)))
+	for port, spec := range map[int]*process.Spec{p.server: &out.apiServer, p.spare: &out.successor} {
+		*spec = c.spec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
+		instance := spec.Hash()[:8]
+		spec.Name = apiServers(p.cluster.ID) + instance
+		spec.Args = append(spec.Args, "--audit-log-path="+c.dir(p.cluster.ID, "log", logging.AuditLog(instance)))
+	}
 
 	kubeconfigs := files{}
 	for component, user := range map[string]struct{ name, certificate string }{
@@ -289,7 +293,6 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--kubelet-client-key=" + pki("kube-apiserver-kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP,Hostname,ExternalIP",
 		// A new API server takes over the port while the old one still serves; see handover.go.
-		"--permit-port-sharing=true",
 		"--profiling=false",
 		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
 		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
@@ -298,7 +301,6 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-username-headers=X-Remote-User",
-		"--secure-port=" + strconv.Itoa(p.port),
 		"--service-account-issuer=" + issuer,
 		"--service-account-jwks-uri=" + issuer + "/keys",
 		"--service-account-key-file=" + pki("sa.pub"),
@@ -340,13 +342,10 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 
 // egressSocket is where the API server finds the way to what is in its VPC; it is empty where that is anybody's.
 func (c *Controller) egressSocket(clusterID string) string {
-	switch {
-	case c.o.Endpoints != nil:
-		return c.o.Endpoints.EgressSocket(clusterID)
-	case c.o.EgressSocket != nil:
-		return c.o.EgressSocket(clusterID)
+	if socket := c.o.Endpoints.EgressSocket(clusterID); socket != "" || c.o.EgressSocket == nil {
+		return socket
 	}
-	return ""
+	return c.o.EgressSocket(clusterID)
 }
 
 // advertiseAddress is the private address of the cluster's first network interface.

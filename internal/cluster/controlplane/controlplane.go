@@ -70,14 +70,17 @@ type Webhooks struct {
 	Authentication, Authorization []byte
 }
 
-// Endpoints leads users and machines to the API servers, and those into the VPCs of their clusters, where machines have
-// networks. *endpoint.Controller does.
+// Endpoints leads to the API servers, as the rows of their clusters say, and leads those into the VPCs. *endpoint.Controller does.
 type Endpoints interface {
-	// PublicAddress chooses an address for a cluster's public endpoint that is not taken.
-	PublicAddress(taken []string) (string, error)
-	// Apply makes the endpoints of the cluster as its rows in the store say, and returns once they are.
+	// Lead returns once the cluster's port on this host leads to the API server that serves. When another program has the
+	// port it fails with syscall.EADDRINUSE.
+	Lead(ctx context.Context, cluster record.Cluster) error
+	// Apply returns once the cluster's endpoints serve those whom its endpoint access lets in.
 	Apply(ctx context.Context, cluster record.Cluster) error
-	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same.
+	// PublicAddress chooses an address for a cluster's public endpoint that is not taken. It is empty where machines have no network.
+	PublicAddress(taken []string) (string, error)
+	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same. It is empty
+	// where machines have no network.
 	EgressSocket(clusterID string) string
 }
 
@@ -100,6 +103,8 @@ type Options struct {
 	Bundles Bundles
 	// EC2 is a client with the permissions of AWSServiceRoleForAmazonEKS in that account.
 	EC2 func(account, region string) EC2
+	// Endpoints stands before the API servers.
+	Endpoints Endpoints
 
 	// Subscribe calls its argument, which does not block, with what happens to processes (optional).
 	Subscribe func(func(process.Event)) (cancel func())
@@ -111,8 +116,6 @@ type Options struct {
 	Stopped func(context.Context, record.Cluster) error
 	// CloudProvider is a cluster's way to AWS; without it no cloud controller manager runs (optional).
 	CloudProvider func(record.Cluster) (CloudProvider, error)
-	// Endpoints stands before the API servers; without it a cluster's endpoint is https://127.0.0.1:PORT (optional).
-	Endpoints Endpoints
 	// EgressSocket is Endpoints' where machines have no networks: the unix socket at which simulated ones are found (optional).
 	EgressSocket func(clusterID string) string
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -141,10 +142,17 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 		},
 		Log: log,
 	}
+	o.Endpoints, err = endpoint.New(endpoint.Options{
+		Store: d.store, Host: d.processes, Owner: owner, Dir: filepath.Join(dir, "endpoint"), LogFile: filepath.Join(dir, "endpoint.log"), Program: os.Args[0], Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	if adjust != nil {
 		adjust(&o)
 	}
 	d.controller = New(o)
+	controllers := append(o.Endpoints.(*endpoint.Controller).Controllers(), d.controller.Controller())
 	running, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -152,7 +160,7 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 			ended <- nil
 			return
 		}
-		ended <- reconcile.Run(running, log, d.controller.Controller())
+		ended <- reconcile.Run(running, log, controllers...)
 	}()
 	var once sync.Once
 	d.stop = func() {

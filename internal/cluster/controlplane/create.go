@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -71,7 +72,7 @@ func (c *Controller) start(ctx context.Context, p plane) (version string, err er
 	defer c.starts.Release(1)
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := c.runAPIServer(working, p, components.apiServer, c.o.StartTimeout); err != nil {
+		if _, err := c.runAPIServer(working, p, components, c.o.StartTimeout); err != nil {
 			return err
 		}
 		crashAPIServerReady.Here()
@@ -165,17 +166,14 @@ func (c *Controller) bundle(ctx context.Context, cluster record.Cluster, minor s
 
 // reach makes the cluster reachable as its endpoint access says.
 func (c *Controller) reach(ctx context.Context, cluster record.Cluster) error {
-	if c.o.Endpoints == nil {
-		return nil
-	}
 	if err := c.o.Endpoints.Apply(ctx, cluster); err != nil {
 		return fmt.Errorf("make the cluster's endpoint reachable: %w", err)
 	}
 	return nil
 }
 
-// place chooses where the cluster is to be found, and records it: the port of its API server and the address of its public
-// endpoint stay the same, unless another program took the port while the API server was down.
+// place chooses where the cluster is to be found, and records it. Ports and the address of the public endpoint stay the
+// same, unless another program took a port while its owner was down.
 func (c *Controller) place(ctx context.Context, p *plane) error {
 	c.ports.Lock()
 	defer c.ports.Unlock()
@@ -183,57 +181,78 @@ func (c *Controller) place(ctx context.Context, p *plane) error {
 	if err != nil {
 		return err
 	}
-	var own int
-	var public string
-	var ports []int
+	var own record.ControlPlane
+	var taken []int
 	var publics []string
 	for _, row := range planes {
-		n, err := portOf(row.Value)
-		if err != nil {
+		o := row.Value
+		if o.Port, err = portOf(o); err != nil {
 			return err
 		}
-		switch {
-		case row.Key == p.cluster.Key():
-			own, public = n, row.Value.PublicAddress
-		case n != 0:
-			ports, publics = append(ports, n), append(publics, row.Value.PublicAddress)
+		taken = append(taken, o.Port, o.ServerPort, o.SparePort)
+		if row.Key == p.cluster.Key() {
+			own = o
+		} else {
+			publics = append(publics, o.PublicAddress)
 		}
 	}
-	if p.port, err = c.port(ctx, *p, own, ports); err != nil {
+	choose := func(n *int, own int, good bool) error {
+		if *n = own; own != 0 && good {
+			return nil
+		}
+		if *n, err = port.Free(taken...); err != nil {
+			return fmt.Errorf("choose a port for the API server: %w", err)
+		}
+		if own != 0 {
+			c.log.Warn("another program has taken a port of the API server", "cluster", p.cluster.Name, "old", own, "new", *n)
+		}
+		taken = append(taken, *n)
+		return nil
+	}
+	running := c.running(p.cluster.ID)
+	if own.ServerPort == 0 { // an older Coracle's listen where the way to them is to begin
+		for _, old := range running {
+			if err := c.o.Host.Stop(ctx, old.Name); err != nil {
+				return err
+			}
+		}
+	}
+	if err := choose(&p.port, own.Port, true); err != nil {
 		return err
 	}
-	switch {
-	case c.o.Endpoints == nil:
-		public = ""
-	case public == "":
-		if public, err = c.o.Endpoints.PublicAddress(publics); err != nil {
+	if err := choose(&p.server, own.ServerPort, len(running) > 0 || becomesFree(ctx, own.ServerPort)); err != nil {
+		return err
+	}
+	if err := choose(&p.spare, own.SparePort, len(running) > 1 || free(own.SparePort)); err != nil {
+		return err
+	}
+	if own.PublicAddress == "" {
+		if own.PublicAddress, err = c.o.Endpoints.PublicAddress(publics); err != nil {
 			return err
 		}
 	}
-	p.public = net.ParseIP(public)
-	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
-		o.Port, o.PublicAddress, o.Endpoint = p.port, public, p.endpoint()
-		o.CertificateAuthority = p.keys.ca.pem
-		o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
-	})
+	p.public = net.ParseIP(own.PublicAddress)
+	record := func() error {
+		return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
+			o.Port, o.ServerPort, o.SparePort = p.port, p.server, p.spare
+			o.PublicAddress, o.Endpoint = own.PublicAddress, p.endpoint()
+			o.CertificateAuthority = p.keys.ca.pem
+			o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
+		})
+	}
+	if err := record(); err != nil {
+		return err
+	}
+	err = c.o.Endpoints.Lead(ctx, p.cluster)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if err = choose(&p.port, own.Port, false); err == nil {
+			err = errors.Join(record(), c.o.Endpoints.Lead(ctx, p.cluster))
+		}
+	}
+	return err
 }
 
-// port is the API server's: its own, or a new one.
-func (c *Controller) port(ctx context.Context, p plane, own int, taken []int) (int, error) {
-	if own != 0 && (len(c.running(p)) > 0 || becomesFree(ctx, own)) {
-		return own, nil
-	}
-	chosen, err := port.Free(taken...)
-	if err != nil {
-		return 0, fmt.Errorf("choose the API server's port: %w", err)
-	}
-	if own != 0 {
-		c.log.Warn("another program has taken the API server's port", "cluster", p.cluster.Name, "old", own, "new", chosen)
-	}
-	return chosen, nil
-}
-
-// portOf is the recorded port of an API server. An older Coracle recorded it in the endpoint alone.
+// portOf is the recorded port of a cluster. An older Coracle recorded it in the endpoint alone.
 func portOf(o record.ControlPlane) (int, error) {
 	if o.Port != 0 || o.Endpoint == "" {
 		return o.Port, nil

@@ -29,7 +29,6 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/names"
-	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -184,9 +183,8 @@ func startInVPC(t *testing.T) *vpc {
 	}
 	t.Cleanup(func() { os.RemoveAll(path) })
 	v := &vpc{path: path}
-	var endpoints *endpoint.Controller
 	v.daemon = start(t, dir, owner, func(o *Options) {
-		endpoints, err = endpoint.New(endpoint.Options{
+		o.Endpoints, err = endpoint.New(endpoint.Options{
 			Store: o.Store, Host: o.Host.(endpoint.Host), Owner: owner, Dir: filepath.Join(path, "endpoint"), LogFile: filepath.Join(dir, "endpoint.log"),
 			Program: os.Args[0], Namespace: v.namespace, PublicRange: netip.MustParsePrefix("198.18.8.0/21"), API: netip.MustParseAddr("198.18.8.3"), Log: o.Log,
 			SetNames: func(_ string, entries []names.Entry) error {
@@ -199,18 +197,7 @@ func startInVPC(t *testing.T) *vpc {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Endpoints = endpoints
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- reconcile.Run(ctx, slog.New(slog.DiscardHandler), endpoints.Controllers()...) }()
-	stop := v.stop
-	v.stop = func() {
-		cancel()
-		<-ended
-		stop()
-	}
-	t.Cleanup(v.stop)
 	return v
 }
 

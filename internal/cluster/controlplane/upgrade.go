@@ -48,7 +48,7 @@ func (c *Controller) replace(ctx context.Context, cluster record.Cluster, minor 
 	if err != nil {
 		return err
 	}
-	if err := c.runAPIServer(ctx, p, components.apiServer, c.o.UpgradeTimeout); err != nil {
+	if components.apiServer, err = c.runAPIServer(ctx, p, components, c.o.UpgradeTimeout); err != nil {
 		return err
 	}
 	for _, spec := range components.others {

@@ -96,6 +96,9 @@ func TestUpgrade(t *testing.T) {
 		t.Fatalf("update %+v", u)
 	}
 	t.Logf("upgraded in %v; %d of %d requests failed; longest time without an answer %v", took, out.failed, out.asked, out.longest)
+	if out.failed > 0 {
+		t.Errorf("%d of %d requests failed: %s", out.failed, out.asked, out.errs[0])
+	}
 	if out.longest > 3*time.Second {
 		t.Errorf("the API server was out for %v", out.longest)
 	}

@@ -11,7 +11,9 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/host/names"
@@ -41,12 +43,16 @@ type Options struct {
 	LogFile string
 	// Program is this program; the process is its command "endpoint".
 	Program string
+	// What follows is about the network of machines. Without Namespace there is none, and a cluster has its port on the host
+	// alone.
+
 	// Namespace is the path of a network namespace by its name: "internet", a VPC's or a cluster's ID.
 	Namespace func(name string) string
 	// PublicRange is the daemon's range of public addresses. Its first /24 is infrastructure.
 	PublicRange netip.Prefix
 	// API is the address of the AWS APIs in every VPC.
 	API netip.Addr
+
 	Log *slog.Logger // slog.Default() when nil
 	// SetNames enters names of the host; names.Set when nil (optional).
 	SetNames func(owner string, entries []names.Entry) error
@@ -64,7 +70,7 @@ type Controller struct {
 
 // New makes a controller; nothing happens before it is run.
 func New(o Options) (*Controller, error) {
-	if !o.PublicRange.IsValid() || !o.PublicRange.Addr().Is4() || o.PublicRange.Bits() > 24 {
+	if o.Namespace != nil && (!o.PublicRange.IsValid() || !o.PublicRange.Addr().Is4() || o.PublicRange.Bits() > 24) {
 		return nil, fmt.Errorf("the range of public addresses %s is not an IPv4 range of a /24 at least", o.PublicRange)
 	}
 	if o.Log == nil {
@@ -100,19 +106,37 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// Apply makes the endpoints of the cluster as its rows say, and returns once they are. It fails when they cannot be: the
+// Lead returns once the cluster's port on this host leads to the API server that serves. It fails with syscall.EADDRINUSE when
+// another program has the port.
+func (c *Controller) Lead(ctx context.Context, cluster record.Cluster) error {
+	return c.await(ctx, cluster, portTime, func(f Forward) bool { return f.Namespace == "" })
+}
+
+// Apply returns once the cluster's endpoints serve those whom its endpoint access lets in. It fails when they cannot: the
 // network of the cluster may not be there yet.
 func (c *Controller) Apply(ctx context.Context, cluster record.Cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	return c.await(ctx, cluster, applyTime, nil)
+}
+
+const (
+	// portTime is how long a port may be held by a process that was killed, and has lost its memory before its sockets.
+	portTime = 3 * time.Second
+	// applyTime is how long Apply waits for the network of a cluster, which somebody else makes.
+	applyTime = 15 * time.Second
+)
+
+// await brings everything about until the cluster's endpoints serve, or those forwards alone for which only is true.
+func (c *Controller) await(ctx context.Context, cluster record.Cluster, limit time.Duration, only func(Forward) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	wait := time.NewTicker(50 * time.Millisecond)
+	wait := time.NewTicker(20 * time.Millisecond)
 	defer wait.Stop()
 	for again := false; ; again = true {
 		problems, err := c.sync(ctx, again)
 		if err != nil {
 			return err
 		}
-		failure := c.problemOf(cluster, problems)
+		failure := c.problemOf(cluster, problems, only)
 		if failure == nil {
 			return nil
 		}
@@ -124,11 +148,8 @@ func (c *Controller) Apply(ctx context.Context, cluster record.Cluster) error {
 	}
 }
 
-// applyTime is how long Apply waits for the network of a cluster, which somebody else makes.
-const applyTime = 15 * time.Second
-
-// problemOf is what keeps the endpoints of a cluster from working.
-func (c *Controller) problemOf(cluster record.Cluster, problems map[string]string) error {
+// problemOf is what keeps the endpoints of a cluster from serving.
+func (c *Controller) problemOf(cluster record.Cluster, problems map[string]string, only func(Forward) bool) error {
 	if why := problems[""]; why != "" {
 		return errors.New(why)
 	}
@@ -137,20 +158,34 @@ func (c *Controller) problemOf(cluster record.Cluster, problems map[string]strin
 		return err
 	}
 	for _, f := range config.Forwards {
-		if why := problems[f.key()]; why != "" {
-			return fmt.Errorf("the endpoint of the cluster at %s: %s", f.Listen, why)
+		why := problems[f.key()]
+		if why == "" || only != nil && !only(f) {
+			continue
 		}
+		err := fmt.Errorf("the endpoint of the cluster at %s: %s", f.Listen, why)
+		if strings.Contains(why, syscall.EADDRINUSE.Error()) {
+			return inUseError{err}
+		}
+		return err
 	}
 	for _, e := range config.Egresses {
-		if why := problems[e.key()]; why != "" {
+		if why := problems[e.key()]; why != "" && only == nil {
 			return fmt.Errorf("the API server's way into the VPC: %s", why)
 		}
 	}
 	return nil
 }
 
-// EgressSocket is the unix socket of the proxy through which the cluster's API server reaches its VPC.
+// inUseError says that another program has the address.
+type inUseError struct{ error }
+
+func (inUseError) Unwrap() error { return syscall.EADDRINUSE }
+
+// EgressSocket is the unix socket of the proxy through which the cluster's API server reaches its VPC, empty without a network.
 func (c *Controller) EgressSocket(clusterID string) string {
+	if c.o.Namespace == nil {
+		return ""
+	}
 	return filepath.Join(c.o.Dir, clusterID+".sock")
 }
 
@@ -162,8 +197,11 @@ func Name(cluster record.Cluster) string {
 // The addresses of public endpoints in the first /24 of the public range.
 const firstPublic, lastPublic = 16, 254
 
-// PublicAddress chooses an address for a cluster's public endpoint that is not taken.
+// PublicAddress chooses an address for a cluster's public endpoint that is not taken. There is none without a network.
 func (c *Controller) PublicAddress(taken []string) (string, error) {
+	if c.o.Namespace == nil {
+		return "", nil
+	}
 	base := c.o.PublicRange.Masked().Addr().As4()
 	for n := firstPublic; n <= lastPublic; n++ {
 		base[3] = byte(n)

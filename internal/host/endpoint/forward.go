@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialTime bounds the wait for an API server on this host, which answers at once or not at all.
+// dialTime is how long a connection waits for an API server of this host to take it.
 const dialTime = 5 * time.Second
 
 var dialer = func() net.Dialer {
@@ -103,8 +103,7 @@ func (f *forwarder) accept() {
 
 func (f *forwarder) serve(client *net.TCPConn) {
 	defer client.Close()
-	target, ok := f.enter(client)
-	if !ok {
+	if !f.enter(client) {
 		return
 	}
 	defer func() {
@@ -112,7 +111,7 @@ func (f *forwarder) serve(client *net.TCPConn) {
 		delete(f.joined, client)
 		f.mu.Unlock()
 	}()
-	server, err := dialer.DialContext(f.ctx, "tcp", target)
+	server, err := f.connect()
 	if err != nil {
 		client.SetLinger(0) //nolint:errcheck // a reset says it better than an end
 		return
@@ -121,16 +120,38 @@ func (f *forwarder) serve(client *net.TCPConn) {
 	join(client, server.(*net.TCPConn))
 }
 
-// enter notes the connection and says where it leads.
-func (f *forwarder) enter(client *net.TCPConn) (target string, ok bool) {
+// connect connects to the server. One that is just being started again, or replaced by another, is waited for: there is
+// but one, where AWS has several.
+func (f *forwarder) connect() (net.Conn, error) {
+	deadline := time.Now().Add(dialTime)
+	wait := time.NewTicker(10 * time.Millisecond)
+	defer wait.Stop()
+	for {
+		f.mu.Lock()
+		target := f.spec.Target
+		f.mu.Unlock()
+		conn, err := dialer.DialContext(f.ctx, "tcp", target)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(deadline) {
+			return conn, err
+		}
+		select {
+		case <-wait.C:
+		case <-f.ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// enter notes the connection, if it may come in.
+func (f *forwarder) enter(client *net.TCPConn) bool {
 	source := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || !allowed(f.spec.Allow, source) {
-		return "", false
+		return false
 	}
 	f.joined[client] = source
-	return f.spec.Target, true
+	return true
 }
 
 func allowed(prefixes []netip.Prefix, source netip.Addr) bool {

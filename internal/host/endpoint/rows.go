@@ -61,10 +61,10 @@ func (t rows) config(ctx context.Context, c *Controller) (config Config, hosts [
 		if err != nil {
 			return config, nil, err
 		}
+		config.Forwards = append(config.Forwards, own.Forwards...)
 		if own.Names == nil {
 			continue
 		}
-		config.Forwards = append(config.Forwards, own.Forwards...)
 		config.Egresses = append(config.Egresses, own.Egresses...)
 		for name, addresses := range own.Names {
 			config.Names[name] = addresses
@@ -80,11 +80,18 @@ func (t rows) config(ctx context.Context, c *Controller) (config Config, hosts [
 			private[vpc][strings.ToLower(Name(cluster))] = own.private
 		}
 	}
-	config.Resolvers, err = t.resolvers(ctx, c, private)
+	if c.o.Namespace != nil {
+		config.Resolvers, err = t.resolvers(ctx, c, private)
+	}
 	return config, hosts, err
 }
 
-// clusterConfig is one cluster's part of the Config. Names is nil while there is nothing to reach.
+// localPort is where the cluster's API server is found on the host.
+func localPort(plane record.ControlPlane) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(plane.Port))
+}
+
+// clusterConfig is one cluster's part of the Config. Names is nil where machines have no network.
 type clusterConfig struct {
 	Config
 	private []netip.Addr // of its network interfaces
@@ -99,14 +106,18 @@ type clusterConfig struct {
 func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfig, err error) {
 	ctx := context.Background()
 	row, err := t.planes.Get(ctx, cluster.Key())
-	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.ClusterID != cluster.ID || row.Value.Port == 0 || row.Value.PublicAddress == "") {
+	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.ClusterID != cluster.ID || row.Value.ServerPort == 0) {
 		return out, nil
 	}
 	if err != nil {
 		return out, err
 	}
 	plane := row.Value
-	target := fmt.Sprintf("127.0.0.1:%d", plane.Port)
+	target := fmt.Sprintf("127.0.0.1:%d", plane.ServerPort)
+	out.Forwards = []Forward{{Listen: localPort(plane), Target: target}}
+	if c.o.Namespace == nil {
+		return out, nil
+	}
 	public, err := netip.ParseAddr(plane.PublicAddress)
 	if err != nil {
 		return out, fmt.Errorf("public address of cluster %s: %w", cluster.Name, err)
