@@ -111,7 +111,7 @@ func (s *Script) bootstrap(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	api := API(node.AWS{Region: instance.Region, IMDS: s.IMDS})
+	api := API(node.AWS{Region: instance.Region, IMDS: s.IMDS, Warn: s.log})
 	if s.AWS != nil {
 		api = s.AWS(instance.Region)
 	}

@@ -36,14 +36,9 @@ func PullSandboxImage(stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "Skipping ... sandbox image '%s' is already present\n", image)
 		return 0
 	}
+	args := []string{"--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"}
 	for attempt := 0; ; attempt++ {
-		args := []string{"--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"}
-		if password, err := ecrPassword(ctx, image); err == nil {
-			args = append(args, "--user", "AWS:"+password)
-		} else {
-			fmt.Fprintf(stderr, "Unable to retrieve the ECR password. Image pull may not be properly authenticated. %v\n", err)
-		}
-		pull := exec.CommandContext(ctx, "ctr", append(args, image)...)
+		pull := exec.CommandContext(ctx, "ctr", append(args[:len(args):len(args)], image)...)
 		pull.Stdout, pull.Stderr = stdout, stderr
 		if err = pull.Run(); err == nil {
 			return 0
@@ -51,6 +46,12 @@ func PullSandboxImage(stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "pull %s: %v\n", image, err)
 		if attempt == 3 {
 			return 1
+		}
+		// The registry of the host needs no password of machines; another may.
+		if password, err := ecrPassword(ctx, image); err == nil {
+			args = append(args[:5:5], "--user", "AWS:"+password)
+		} else {
+			fmt.Fprintf(stderr, "Unable to retrieve the ECR password. Image pull may not be properly authenticated. %v\n", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -67,6 +68,8 @@ func ecrPassword(ctx context.Context, image string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, provider, "get-credentials")
 	cmd.Stdin = bytes.NewReader(request)
 	var stderr bytes.Buffer

@@ -27,6 +27,8 @@ type AWS struct {
 	Region string
 	IMDS   *imds.Client
 	Client *http.Client // nil: http.DefaultClient
+	// Warn is told what is tried again; nil: nobody.
+	Warn func(format string, args ...any)
 }
 
 // APIError is an error that AWS answered with.
@@ -157,6 +159,7 @@ func (a AWS) PrivateDNSName(ctx context.Context, instanceID string) (string, err
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	form := url.Values{"Action": {"DescribeInstances"}, "Version": {"2016-11-15"}, "InstanceId.1": {instanceID}}.Encode()
+	warned := false
 	for {
 		data, err := a.call(ctx, "ec2", "DescribeInstances", http.MethodPost, "/", form)
 		var refused APIError
@@ -174,6 +177,10 @@ func (a AWS) PrivateDNSName(ctx context.Context, instanceID string) (string, err
 				return answer.Names[0], nil
 			}
 			err = errors.New("EC2 says no PrivateDnsName for this instance")
+		}
+		if a.Warn != nil && !warned {
+			warned = true
+			a.Warn("WARN: PrivateDnsName is not available, waiting up to 2 minutes: %v", err)
 		}
 		select {
 		case <-ctx.Done():

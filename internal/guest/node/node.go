@@ -119,7 +119,7 @@ var KernelDefaults = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1", "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
 }
 
-// HasKernelDefaults reports whether the machine shows KernelDefaults, as init has it do where it may.
+// HasKernelDefaults reports whether the machine shows KernelDefaults, as its host has it do.
 func HasKernelDefaults(root string) bool {
 	for name, want := range KernelDefaults {
 		data, err := os.ReadFile(filepath.Join("/", root, "proc/sys", name))

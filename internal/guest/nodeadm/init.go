@@ -344,7 +344,7 @@ func (r *run) enrich(ctx context.Context, c *NodeConfig) error {
 		return err
 	}
 	if !c.Spec.FeatureGates[instanceIDNodeName] {
-		api := API(node.AWS{Region: status.Instance.Region, IMDS: r.IMDS})
+		api := API(node.AWS{Region: status.Instance.Region, IMDS: r.IMDS, Warn: func(format string, args ...any) { r.log("warn", fmt.Sprintf(format, args...)) }})
 		if r.AWS != nil {
 			api = r.AWS(status.Instance.Region)
 		}

@@ -74,7 +74,12 @@ func ContainerdConfig(o ContainerdOptions) string {
 	table(runtime, ".containerd.runtimes.runc.options")
 	line("BinaryName = \"/usr/sbin/runc\"\nSystemdCgroup = false")
 	table(runtime, ".cni")
-	line("bin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"")
+	if o.Version == 2 {
+		line(`bin_dir = "/opt/cni/bin"`)
+	} else {
+		line(`bin_dirs = ["/opt/cni/bin"]`)
+	}
+	line(`conf_dir = "/etc/cni/net.d"`)
 	return b.String()
 }
 

@@ -51,6 +51,13 @@ func Mounts(dir string, o Options) ([]Mount, error) {
 	if o.KubernetesVersion != "" {
 		mounts = append(mounts, Mount{o.Kubernetes, kubelet})
 	}
+	for i := range mounts {
+		absolute, err := filepath.Abs(mounts[i].Source) // whoever mounts it may be elsewhere
+		if err != nil {
+			return nil, err
+		}
+		mounts[i].Source = absolute
+	}
 	slices.SortFunc(mounts[len(hidden):], func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
 	return mounts, nil
 }
