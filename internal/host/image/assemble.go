@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	programs "github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -40,8 +41,8 @@ var storedOne = crash.At("image: one of the images assembled")
 const pathEnv = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Assemble makes the images that EKS's add-ons and nodes of a Kubernetes version ("1.35") use, under the names
-// that [References] gives, and [Agnhost]. It does nothing when they have been made of the same programs before;
-// otherwise it takes some seconds, and needs the programs to be built.
+// that [References] gives, and [Agnhost]. It does nothing when they have been made of the same programs before, which
+// is looked at once in a daemon's life; otherwise it takes some seconds, and needs the programs to be built.
 func (r *Registry) Assemble(ctx context.Context, minor string) error {
 	if err := r.assemble(ctx, minor); err != nil {
 		return fmt.Errorf("assemble the images of Kubernetes %s: %w", minor, err)
@@ -52,6 +53,9 @@ func (r *Registry) Assemble(ctx context.Context, minor string) error {
 func (r *Registry) assemble(ctx context.Context, minor string) error {
 	r.assembling.Lock()
 	defer r.assembling.Unlock()
+	if r.assembled[minor] {
+		return nil
+	}
 	recipes, err := r.recipes(minor)
 	if err != nil {
 		return err
@@ -62,6 +66,7 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 	}
 	marker := filepath.Join(r.options.Dir, "assembled", minor)
 	if before, err := os.ReadFile(marker); err == nil && string(before) == made {
+		r.assembled[minor] = true
 		return nil
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -90,7 +95,11 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 	if err := os.WriteFile(next, []byte(made), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(next, marker)
+	if err := os.Rename(next, marker); err != nil {
+		return err
+	}
+	r.assembled[minor] = true
+	return nil
 }
 
 func (r recipe) make(work string, layers map[string]*layer) (v1.Image, error) {
@@ -199,8 +208,8 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 	}
 
 	names := References(r.options.Region, minor)
-	inDir := func(dir string, programs ...string) (entries []entry) {
-		for _, name := range programs {
+	inDir := func(dir string, names ...string) (entries []entry) {
+		for _, name := range names {
 			entries = append(entries, program(name, dir+"/"+name))
 		}
 		return entries
@@ -216,7 +225,10 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 			data("10-aws.conflist", "/app/10-aws.conflist"), data("eni-max-pods.txt", "/app/eni-max-pods.txt"))}, v1.Config{
 			Env: []string{pathEnv}, WorkingDir: "/app", Entrypoint: []string{"/app/aws-vpc-cni"},
 		}},
-		{names[KubeProxy], [][]entry{base, iptables, {{Path: "usr/local/bin/kube-proxy", Source: kube, Mode: 0o755}}}, v1.Config{
+		// What runs as kube-proxy is coracle-node, which gives the real one a size of the connection tracking table to set (package
+		// kubeproxy in internal/guest).
+		{names[KubeProxy], [][]entry{base, iptables, {{Path: "usr/libexec/kubernetes/kube-proxy", Source: kube, Mode: 0o755}},
+			{program(programs.Machine, "usr/local/bin/kube-proxy")}}, v1.Config{
 			Env: []string{pathEnv}, Entrypoint: []string{"kube-proxy"},
 		}},
 		{names[CoreDNS], [][]entry{base, inDir("", "coredns")}, v1.Config{

@@ -26,6 +26,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/node"
 )
@@ -322,12 +323,12 @@ func (r *Registry) share(root string) error {
 // programFiles are the files that were built and that images are made of, by their name in the image.
 func (r *Registry) programFiles() (map[string][]string, error) {
 	files := make(map[string][]string)
-	for program := range node.Programs() {
-		path, err := r.options.Programs.Path(program)
+	for name := range node.Programs() {
+		path, err := r.options.Programs.Path(name)
 		if err != nil {
 			return nil, err
 		}
-		files[program] = append(files[program], path)
+		files[name] = append(files[name], path)
 	}
 	for _, v := range kubernetes.Versions() {
 		path, err := r.options.Bundles.Find(v.Minor)
@@ -339,6 +340,11 @@ func (r *Registry) programFiles() (map[string][]string, error) {
 		}
 		files["kube-proxy"] = append(files["kube-proxy"], path)
 	}
+	path, err := r.options.Programs.Path(program.Machine)
+	if err != nil {
+		return nil, err
+	}
+	files["kube-proxy"] = append(files["kube-proxy"], path)
 	return files, nil
 }
 

@@ -64,6 +64,7 @@ type Registry struct {
 	driver  *filesystem.Driver
 
 	assembling sync.Mutex
+	assembled  map[string]bool // by version of Kubernetes; while assembling is held
 	unpacking  sync.Mutex
 	pulls      singleflight.Group
 	unreached  unreached
@@ -77,7 +78,7 @@ func Open(o Options) (*Registry, error) {
 	if o.Transport == nil {
 		o.Transport = publicTransport()
 	}
-	r := &Registry{options: o}
+	r := &Registry{options: o, assembled: make(map[string]bool)}
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -109,7 +109,7 @@ func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 		if err != nil || again != dir {
 			t.Errorf("again it is %s, %v; want %s", again, err, dir)
 		}
-		for _, file := range []string{"app/aws-k8s-agent", "app/10-aws.conflist", "init/aws-vpc-cni-init", "pause", "coredns", "usr/local/bin/kube-proxy", "usr/sbin/xtables-nft-multi", "etc/ssl/certs/ca-certificates.crt"} {
+		for _, file := range []string{"app/aws-k8s-agent", "app/10-aws.conflist", "init/aws-vpc-cni-init", "pause", "coredns", "usr/local/bin/kube-proxy", "usr/libexec/kubernetes/kube-proxy", "usr/sbin/xtables-nft-multi", "etc/ssl/certs/ca-certificates.crt"} {
 			found, err := filepath.Glob(filepath.Join(dir, "io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs", file))
 			if err != nil || len(found) != 1 {
 				t.Errorf("%s is unpacked at %v, %v", file, found, err)
