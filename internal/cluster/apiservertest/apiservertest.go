@@ -230,7 +230,7 @@ func (s *Server) spawn(args, env []string) *exec.Cmd {
 	s.t.Helper()
 	cmd := exec.Command(s.program, args...)
 	cmd.Dir = s.Dir
-	cmd.Env = append(append(os.Environ(), "KUBE_GOGC=25"), env...)
+	cmd.Env = append(append([]string{"KUBE_GOGC=25"}, os.Environ()...), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	output := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = output, output

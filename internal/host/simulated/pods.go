@@ -87,7 +87,7 @@ func (f *fleet) see(p *corev1.Pod) {
 		f.release(known)
 	}
 	// Most of what a watch tells is that all is well.
-	if p.DeletionTimestamp == nil && (finished || p.Status.Phase == corev1.PodRunning && !ofJob(p)) {
+	if p.DeletionTimestamp == nil && (finished || p.Status.Phase == corev1.PodRunning && !ofJob(p) && !unready(p)) {
 		known.due, known.stage, known.at = nil, nil, time.Time{}
 		f.mu.Unlock()
 		return
@@ -102,6 +102,12 @@ func (f *fleet) see(p *corev1.Pod) {
 
 func ofJob(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
+}
+
+func unready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
+	})
 }
 
 // lose takes note that a pod is gone.

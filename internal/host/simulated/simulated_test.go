@@ -32,6 +32,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
@@ -410,6 +411,16 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 		}
 		holder[p.Status.PodIP] = p.Name
 	}
+
+	// What the node lifecycle controller does while a node cannot be heard of.
+	lame := runningPods(t, admin, "app=more")[0].Name
+	if _, err := admin.CoreV1().Pods("default").Patch(ctx, lame, types.StrategicMergePatchType, []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the pod is ready again", func() bool {
+		p, err := admin.CoreV1().Pods("default").Get(ctx, lame, metav1.GetOptions{})
+		return err == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+	})
 
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: template("once", corev1.RestartPolicyNever)}}
 	if _, err := admin.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
