@@ -17,13 +17,15 @@ import (
 // address of ours is never somebody's.
 var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 
+// claims has a file for each range that was chosen lately.
+const claims = "/run/coracle/ranges"
+
 // claimTime is for how long a chosen range is the chooser's before it has a route.
 const claimTime = 10 * time.Minute
 
 // ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that nobody else has just
 // chosen. It is the caller's to keep.
 func ChoosePublicRange() (netip.Prefix, error) {
-	claims := "/run/coracle/ranges"
 	if err := os.MkdirAll(claims, 0o755); err != nil {
 		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
 	}
@@ -43,17 +45,24 @@ func ChoosePublicRange() (netip.Prefix, error) {
 	for i := range 32 {
 		third := byte((first + i) % 32 * 8)
 		candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, third, 0}), 21)
-		claim := filepath.Join(claims, candidate.Addr().String())
-		if info, err := os.Stat(claim); err == nil && time.Since(info.ModTime()) < claimTime {
-			continue
+		claim := claimOf(candidate)
+		if info, err := os.Stat(claim); err == nil {
+			if time.Since(info.ModTime()) < claimTime {
+				continue
+			}
+			if err := os.Remove(claim); err != nil {
+				return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
+			}
 		}
 		if overlaps(used, candidate) {
 			continue
 		}
-		return candidate, errors.Join(os.WriteFile(claim, nil, 0o644), os.Chtimes(claim, time.Time{}, time.Now()))
+		return candidate, os.WriteFile(claim, nil, 0o644)
 	}
 	return netip.Prefix{}, errors.New("choose a range for public addresses: all of " + benchmark.String() + " is in use on this host: `coracle reset` frees the range of a data directory")
 }
+
+func claimOf(r netip.Prefix) string { return filepath.Join(claims, r.Addr().String()) }
 
 // usedRanges are the parts of the range that this host has addresses or routes in.
 func usedRanges() (used []netip.Prefix, err error) {

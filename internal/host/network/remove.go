@@ -22,6 +22,7 @@ func Remove(owner string) (removed []string, err error) {
 	case err != nil:
 		failures = append(failures, fmt.Errorf("find link %s: %w", link, err))
 	default:
+		releaseRange(l)
 		if err := netlink.LinkDel(l); err != nil {
 			failures = append(failures, fmt.Errorf("remove link %s: %w", link, err))
 		} else {
@@ -54,6 +55,19 @@ func Remove(owner string) (removed []string, err error) {
 	// What others keep beside it stays for them to remove.
 	os.Remove(runDirectory(owner))
 	return removed, errors.Join(failures...)
+}
+
+// releaseRange lets others choose the range that the owner's link has, which may be less than claimTime after it was chosen.
+func releaseRange(link netlink.Link) {
+	routes, err := netlink.RouteList(link, netlink.FAMILY_V4)
+	if err != nil {
+		return // it is released by time
+	}
+	for _, r := range routes {
+		if p, ok := prefixOf(r.Dst); ok && r.Protocol == protocol {
+			os.Remove(claimOf(p))
+		}
+	}
 }
 
 func removeHostTable(owner string) (bool, error) {

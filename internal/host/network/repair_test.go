@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/nftables"
@@ -324,5 +326,45 @@ func TestPublicRangesDiffer(t *testing.T) {
 			t.Errorf("%s, after %v", r, seen)
 		}
 		seen[r.String()] = true
+	}
+}
+
+// TestChangesDropNothing changes what has nothing to do with a client while it connects, out through the gateway and inside the VPC.
+func TestChangesDropNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, client, server := w.pair()
+	w.whole(client, server)
+	w.serve(instanceOf(server), "10.0.1.11:81")
+	w.serve(InternetNamespace, netip.AddrPortFrom(nth(w.o.PublicRange, 20), 80).String())
+	w.stop()
+	other := w.newGroup(v)
+	const enough = 40
+	var changes atomic.Int32
+	go func() {
+		defer changes.Store(enough)
+		for changes := range enough {
+			change(w, record.SecurityGroups, other, func(g *record.SecurityGroup) {
+				g.Rules = []record.SecurityGroupRule{{Protocol: "tcp", FromPort: int32(changes % 1000), ToPort: 1000, CIDRIPv4: "10.0.0.0/8"}}
+			})
+			change(w, record.NetworkInterfaces, client, func(e *record.NetworkInterface) {
+				e.PrivateIPs = []string{"10.0.1.10", fmt.Sprintf("10.0.1.%d", 20+changes%200)}
+				e.SecurityGroupIDs = []string{e.SecurityGroupIDs[0], other.ID}
+			})
+			if _, err := w.reconcileVPC(t.Context(), v.Key()); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for changes.Load() < enough {
+		for _, c := range []struct{ holder, to, seen string }{
+			{instanceOf(client), "10.0.1.11:81", "10.0.1.10"},
+			{instanceOf(server), netip.AddrPortFrom(nth(w.o.PublicRange, 20), 80).String(), w.publicAddress(1)},
+		} {
+			seen, err := callFrom(t.Context(), w.Namespace(c.holder), "", c.to, true)
+			if err != nil || seen != c.seen {
+				t.Errorf("%s: seen as %q, %v", c.to, seen, err)
+			}
+		}
 	}
 }
