@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/coracle-eks/coracle/internal/guest/bootstrap"
+	"github.com/coracle-eks/coracle/internal/guest/bottlerocket"
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
@@ -33,12 +34,13 @@ var applets = map[string]applet{
 	"imds":       func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
 	"sudo":       sudo,
 
-	"eks-bootstrap":       func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
-	"get-ecr-uri":         func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },
-	"max-pods-calculator": func(args []string) int { return bootstrap.MaxPods(args, os.Stdout, os.Stderr) },
-	"private-dns-name":    func([]string) int { return bootstrap.PrivateDNSName(os.Stdout, os.Stderr) },
-	"provider-id":         func([]string) int { return bootstrap.ProviderID(os.Stdout, os.Stderr) },
-	"pull-sandbox-image":  func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
+	"eks-bootstrap":         func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
+	"get-ecr-uri":           func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },
+	"max-pods-calculator":   func(args []string) int { return bootstrap.MaxPods(args, os.Stdout, os.Stderr) },
+	"private-dns-name":      func([]string) int { return bootstrap.PrivateDNSName(os.Stdout, os.Stderr) },
+	"provider-id":           func([]string) int { return bootstrap.ProviderID(os.Stdout, os.Stderr) },
+	"bottlerocket-settings": func([]string) int { return bottlerocket.Main(os.Stdout, os.Stderr) },
+	"pull-sandbox-image":    func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
 }
 
 var control = systemctl.Command{Stdout: os.Stdout, Stderr: os.Stderr}

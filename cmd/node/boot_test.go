@@ -102,9 +102,11 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 	network := machinetest.Network(t, dir, "netns")
 	m.serve(network, dir)
 	m.userData = strings.NewReplacer("@ENDPOINT@", m.endpoint, "@AWS@", m.aws, "@CA@", m.ca).Replace(userData)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	self := builtNode
+	if self == "" {
+		if self, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	o := rootfs.Options{
 		Family: family, KubernetesVersion: version, Release: version + ".4-20261105", Region: region, SandboxImage: "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
@@ -167,6 +169,9 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 	})
 	return m
 }
+
+// builtNode is the program as it is built for users, when a test is about that; else machines run the test program.
+var builtNode string
 
 func bundles(testing.TB) *bundle.Bundles {
 	dir := os.Getenv(bundle.EnvDir)
@@ -483,8 +488,6 @@ export AWS_ENDPOINT_URL=@AWS@
 	}
 	m.contains("the name service", m.read("/etc/resolv.conf"), "nameserver 10.0.0.2", "search eu-west-1.compute.internal")
 	m.contains("the host's name", m.run("hostname"), privateDNS)
-	t.Logf("memory of init: %s", strings.ReplaceAll(m.run("grep", "-E", "VmRSS|RssAnon", "/proc/1/status"), "\n", " "))
-
 	// A reboot from inside: what user data has made starts by itself, user data does not run again.
 	m.mu.Lock()
 	m.nodes = nil
@@ -503,6 +506,31 @@ export AWS_ENDPOINT_URL=@AWS@
 		s, err := launch.ReadStatus(m.spec.Dir)
 		return err == nil && s.State == launch.PoweredOff
 	})
+}
+
+// TestMemoryOfInit is not parallel: it changes what machines run.
+func TestMemoryOfInit(t *testing.T) {
+	builtNode = filepath.Join(t.TempDir(), "coracle-node")
+	defer func() { builtNode = "" }()
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", builtNode, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m := newMachine(t, rootfs.AL2, "1.35", "#!/bin/bash\nexport AWS_ENDPOINT_URL=@AWS@\n/etc/eks/bootstrap.sh demo\n")
+	m.on()
+	m.untilNode()
+	m.untilBooted()
+	var anonymous, all int
+	for _, line := range strings.Split(m.read("/proc/1/status"), "\n") {
+		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &all)
+		_, _ = fmt.Sscanf(line, "RssAnon: %d kB", &anonymous)
+	}
+	t.Logf("init has %d KiB, of which %d KiB are its own", all, anonymous)
+	// Pages of the program are shared by all machines of a host.
+	if anonymous == 0 || anonymous > 6<<10 {
+		t.Errorf("init has %d KiB of its own, want at most 6 MiB", anonymous)
+	}
 }
 
 func TestBootstrapDescribesCluster(t *testing.T) {
@@ -633,4 +661,32 @@ func TestDaemonsComeBack(t *testing.T) {
 	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "Server:") {
 		t.Errorf("containerd does not answer: %v, %s", err, &out)
 	}
+}
+
+func TestSettingsBottlerocket(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, rootfs.Bottlerocket, "1.36", `[settings.kubernetes]
+api-server = "@ENDPOINT@"
+cluster-certificate = "@CA@"
+cluster-name = "demo"
+hostname-override-source = "private-dns-name"
+hostname-override = "ip-10-0-0-4.eu-west-1.compute.internal"
+cluster-dns-ip = "172.20.0.10"
+[settings.kubernetes.node-labels]
+"team" = "blue"
+[settings.kubernetes.node-taints]
+"dedicated" = ["gpu:NoSchedule"]
+[settings.host-containers.admin]
+enabled = true
+`)
+	m.on()
+	if r := m.untilBooted(); len(r.FailedUnits) != 0 {
+		t.Fatalf("the boot: %+v", r)
+	}
+	n := m.untilNode()
+	m.checkNode(n)
+	if n.Labels["team"] != "blue" || n.Status.NodeInfo.OSImage != "Bottlerocket OS 1.63.0 (aws-k8s-1.36)" {
+		t.Errorf("labels %v, on %s", n.Labels, n.Status.NodeInfo.OSImage)
+	}
+	m.contains("the console", m.console(), "settings.host-containers is not applied on this machine")
 }

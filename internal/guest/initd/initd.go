@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +72,9 @@ func Main(o Options) int {
 		fmt.Fprintln(os.Stderr, "init: this is process", os.Getpid(), "and init is process 1 of a machine; a running machine is controlled by systemctl")
 		return 1
 	}
+	// There is an init on every machine of a host, which does next to nothing once it has booted.
+	debug.SetGCPercent(20)
+	runtime.GOMAXPROCS(1)
 	m := newManager(o.withDefaults())
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGPWR, unix.SIGHUP)
@@ -131,6 +136,7 @@ func (m *manager) boot() {
 	}
 	slices.Sort(failed)
 	m.report(func(r *boot.Report) { r.FinishedAt, r.FailedUnits = time.Now(), failed })
+	debug.FreeOSMemory()
 	m.log("", fmt.Sprintf("Startup finished in %s.", time.Since(started).Round(time.Millisecond)))
 }
 
