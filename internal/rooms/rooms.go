@@ -49,7 +49,7 @@ var Rules = []Rule{
 	{"internal/logs/query", []string{"internal/crash", "internal/logs", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
 	{"internal/logs/lifecycle", []string{"internal/logs/events", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
 	{"internal/aws/ec2/lifecycle", []string{"internal/aws/ec2", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the store alone; EC2 writes its own rows"},
-	{"internal/aws/autoscaling/group", []string{"internal/crash", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller that is a client of EC2, through the SDK"},
+	{"internal/aws/autoscaling/group", []string{"internal/crash", "internal/instancetype", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller that is a client of EC2, through the SDK"},
 	{"internal/instancetype", nil, world, "public data"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
 	{"internal/host", []string{"internal/ami", "internal/cluster/bundle", "internal/crash", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",

@@ -1,0 +1,214 @@
+package autoscaling
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+const maxRecords = 100
+
+// page is a page of what a describe operation found.
+func page[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) ([]T, *string, error) {
+	if max != nil && (*max < 1 || *max > maxRecords) {
+		return nil, nil, validation("MaxRecords must be from 1 to %d, but is %d", maxRecords, *max)
+	}
+	return wire.Page(ctx, items, max, token, key)
+}
+
+// DescribeAutoScalingGroups tells of groups and their instances. A name of no group is left out without an error.
+func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling.DescribeAutoScalingGroupsInput) (*autoscaling.DescribeAutoScalingGroupsOutput, error) {
+	at := placeOf(ctx)
+	rows, err := s.groups.List(ctx, at.prefix())
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range in.Filters {
+		if name := aws.ToString(f.Name); name != "tag-key" && name != "tag-value" && !strings.HasPrefix(name, "tag:") {
+			return nil, validation("Filter type %s is not correct. Allowed Filter types are: tag-key, tag-value, tag:<key>", name)
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingGroup]) bool {
+		g := r.Value
+		return len(in.AutoScalingGroupNames) > 0 && !slices.Contains(in.AutoScalingGroupNames, g.Name) && !slices.Contains(in.AutoScalingGroupNames, g.ARN()) || !filtered(g.Tags, in.Filters)
+	})
+	rows, next, err := page(ctx, rows, in.MaxRecords, in.NextToken, func(r store.Row[record.AutoScalingGroup]) string { return r.Key })
+	if err != nil {
+		return nil, err
+	}
+	out := &autoscaling.DescribeAutoScalingGroupsOutput{AutoScalingGroups: []types.AutoScalingGroup{}, NextToken: next}
+	members := make(map[string][]types.Instance)
+	if in.IncludeInstances == nil || *in.IncludeInstances {
+		if members, err = s.instancesOf(ctx, at); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range rows {
+		shown := show(r.Value)
+		shown.Instances = cmpOrEmpty(members[r.Value.ID])
+		out.AutoScalingGroups = append(out.AutoScalingGroups, shown)
+	}
+	return out, nil
+}
+
+func cmpOrEmpty[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
+// filtered reports whether the tags of a group satisfy all filters.
+func filtered(tags []record.AutoScalingTag, filters []types.Filter) bool {
+	for _, f := range filters {
+		name := aws.ToString(f.Name)
+		if !slices.ContainsFunc(tags, func(t record.AutoScalingTag) bool {
+			switch key, ok := strings.CutPrefix(name, "tag:"); {
+			case ok:
+				return t.Key == key && slices.Contains(f.Values, t.Value)
+			case name == "tag-key":
+				return slices.Contains(f.Values, t.Key)
+			}
+			return slices.Contains(f.Values, t.Value)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// show is a group as the API shows it, without its instances.
+func show(g record.AutoScalingGroup) types.AutoScalingGroup {
+	out := types.AutoScalingGroup{
+		AutoScalingGroupName: &g.Name, AutoScalingGroupARN: new(g.ARN()), CreatedTime: &g.CreatedAt,
+		MinSize: &g.Min, MaxSize: &g.Max, DesiredCapacity: &g.Desired, DefaultCooldown: &g.DefaultCooldown,
+		LaunchTemplate: g.LaunchTemplate, MixedInstancesPolicy: g.Mixed,
+		AvailabilityZones: g.Zones, VPCZoneIdentifier: new(strings.Join(g.SubnetIDs, ",")),
+		HealthCheckType: &g.HealthCheckType, HealthCheckGracePeriod: &g.HealthCheckGracePeriod,
+		NewInstancesProtectedFromScaleIn: &g.ProtectNew, CapacityRebalance: &g.CapacityRebalance,
+		DeletionProtection: cmp.Or(g.DeletionProtection, types.DeletionProtectionNone), DesiredCapacityType: optional(g.DesiredCapacityType),
+		PlacementGroup: optional(g.PlacementGroup), Context: optional(g.Context), ServiceLinkedRoleARN: &g.ServiceLinkedRoleARN,
+		InstanceMaintenancePolicy: g.Maintenance, AvailabilityZoneDistribution: g.ZoneDistribution,
+		TerminationPolicies: g.TerminationPolicies,
+		LoadBalancerNames:   []string{}, TargetGroupARNs: []string{}, TrafficSources: []types.TrafficSourceIdentifier{},
+		SuspendedProcesses: []types.SuspendedProcess{}, EnabledMetrics: []types.EnabledMetric{}, Tags: []types.TagDescription{},
+	}
+	ids := ec2.ZoneIDs(g.Region)
+	for _, zone := range g.Zones {
+		out.AvailabilityZoneIds = append(out.AvailabilityZoneIds, ids[zone])
+	}
+	if g.DefaultInstanceWarmup >= 0 {
+		out.DefaultInstanceWarmup = &g.DefaultInstanceWarmup
+	}
+	if g.MaxInstanceLifetime > 0 {
+		out.MaxInstanceLifetime = &g.MaxInstanceLifetime
+	}
+	if g.Deleting {
+		out.Status = aws.String("Delete in progress")
+	}
+	for _, process := range slices.Sorted(maps.Keys(g.Suspended)) {
+		out.SuspendedProcesses = append(out.SuspendedProcesses, types.SuspendedProcess{ProcessName: &process, SuspensionReason: new(g.Suspended[process])})
+	}
+	for _, metric := range g.Metrics {
+		out.EnabledMetrics = append(out.EnabledMetrics, types.EnabledMetric{Metric: &metric, Granularity: aws.String("1Minute")})
+	}
+	for _, t := range g.Tags {
+		out.Tags = append(out.Tags, showTag(g.Name, t))
+	}
+	return out
+}
+
+func showTag(group string, t record.AutoScalingTag) types.TagDescription {
+	return types.TagDescription{
+		Key: &t.Key, Value: &t.Value, PropagateAtLaunch: &t.PropagateAtLaunch, ResourceId: &group, ResourceType: aws.String("auto-scaling-group"),
+	}
+}
+
+// instancesOf are the instances of all groups, by the group's ID.
+func (s *Service) instancesOf(ctx context.Context, at place) (map[string][]types.Instance, error) {
+	rows, err := s.instances.List(ctx, at.prefix())
+	if err != nil {
+		return nil, err
+	}
+	zones := ec2.ZoneIDs(at.region)
+	out := make(map[string][]types.Instance)
+	for _, row := range rows {
+		i := row.Value
+		out[i.GroupID] = append(out[i.GroupID], types.Instance{
+			InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID), AvailabilityZone: &i.Zone, AvailabilityZoneId: new(zones[i.Zone]),
+			LifecycleState: i.State, HealthStatus: new(health(i)), ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
+			LaunchTemplate: i.LaunchTemplate, WeightedCapacity: weight(i),
+		})
+	}
+	return out, nil
+}
+
+func health(i record.AutoScalingInstance) string {
+	if i.Unhealthy {
+		return "Unhealthy"
+	}
+	return "Healthy"
+}
+
+func weight(i record.AutoScalingInstance) *string {
+	if !i.Weighted {
+		return nil
+	}
+	return new(strconv.Itoa(int(i.Weight)))
+}
+
+// protected reports whether an instance is protected from scale in, as it was launched or as a user has said since.
+func (s *Service) protected(ctx context.Context, key string, i record.AutoScalingInstance) bool {
+	order, err := s.orders.Get(ctx, key)
+	if err == nil && order.Value.GroupID == i.GroupID && order.Value.Protected != nil {
+		return *order.Value.Protected
+	}
+	return i.Protected
+}
+
+// DescribeAutoScalingInstances tells of instances of groups.
+func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscaling.DescribeAutoScalingInstancesInput) (*autoscaling.DescribeAutoScalingInstancesOutput, error) {
+	at := placeOf(ctx)
+	if len(in.InstanceIds) > 50 {
+		return nil, validation("The number of instance ids (%d) exceeds the maximum of 50", len(in.InstanceIds))
+	}
+	rows, err := s.instances.List(ctx, at.prefix())
+	if err != nil {
+		return nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingInstance]) bool {
+		return len(in.InstanceIds) > 0 && !slices.Contains(in.InstanceIds, r.Value.ID)
+	})
+	max := in.MaxRecords
+	if max != nil && (*max < 1 || *max > 50) {
+		return nil, validation("MaxRecords must be from 1 to 50, but is %d", *max)
+	}
+	rows, next, err := page(ctx, rows, max, in.NextToken, func(r store.Row[record.AutoScalingInstance]) string { return r.Key })
+	if err != nil {
+		return nil, err
+	}
+	zones := ec2.ZoneIDs(at.region)
+	out := &autoscaling.DescribeAutoScalingInstancesOutput{AutoScalingInstances: []types.AutoScalingInstanceDetails{}, NextToken: next}
+	for _, row := range rows {
+		i := row.Value
+		out.AutoScalingInstances = append(out.AutoScalingInstances, types.AutoScalingInstanceDetails{
+			AutoScalingGroupName: &i.GroupName, InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID),
+			AvailabilityZone: &i.Zone, AvailabilityZoneId: new(zones[i.Zone]),
+			LifecycleState: new(string(i.State)), HealthStatus: new(strings.ToUpper(health(i))), ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
+			LaunchTemplate: i.LaunchTemplate, WeightedCapacity: weight(i),
+		})
+	}
+	return out, nil
+}

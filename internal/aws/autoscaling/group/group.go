@@ -1,0 +1,227 @@
+// Package group makes Auto Scaling groups so: it launches, replaces and terminates instances as a client of EC2, under the
+// service-linked role of Auto Scaling.
+//
+// It reads what is wanted of a group and of its instances ([record.AutoScalingGroup], [record.AutoScalingOrder]) and what there is of the
+// instances ([record.Instance], [record.Machine]). It alone writes the members of a group ([record.AutoScalingInstance]), its scaling activities
+// ([record.AutoScalingActivity]) and where it stands with it ([record.AutoScalingGroupStatus]).
+//
+// An instance goes through Pending, InService, Terminating, with a wait for lifecycle hooks before the second and after the third:
+// lifecycle.go. Which instance is launched where is in pool.go and launch.go, which goes first in terminate.go, which is ill in
+// health.go, what is replaced by an instance refresh in refresh.go. How activities are worded is in cause.go.
+//
+// A launch is written down before EC2 is asked, with the client token that it is asked with. Killed in between, the controller asks again and is told
+// of the same instances: none is launched twice, and none is lost.
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"k8s.io/utils/clock"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+var (
+	crashDecided  = crash.At("autoscaling-launch-decided")
+	crashLaunched = crash.At("autoscaling-launched")
+)
+
+// EC2 is what of Amazon EC2 a group needs; *ec2.Client has it.
+type EC2 interface {
+	DescribeLaunchTemplateVersions(context.Context, *ec2.DescribeLaunchTemplateVersionsInput, ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplateVersionsOutput, error)
+	RunInstances(context.Context, *ec2.RunInstancesInput, ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error)
+	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
+	CreateTags(context.Context, *ec2.CreateTagsInput, ...func(*ec2.Options)) (*ec2.CreateTagsOutput, error)
+	DeleteTags(context.Context, *ec2.DeleteTagsInput, ...func(*ec2.Options)) (*ec2.DeleteTagsOutput, error)
+}
+
+// Front is the Auto Scaling front, which alone writes what is wanted of groups.
+type Front interface {
+	// RunSchedule carries out the scheduled actions of a group that are due, and says when the next is; zero: never.
+	RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error)
+	// Refreshed gives a group the configuration that an instance refresh has brought about, or that its rollback went back to.
+	Refreshed(ctx context.Context, account, region, group, refreshID string, rolledBack bool) error
+}
+
+// Options are what a Controller needs.
+type Options struct {
+	Store *store.Store
+	// EC2 is a client for an account and region under AWSServiceRoleForAutoScaling, or the role of that ARN.
+	EC2   func(account, region, roleARN string) EC2
+	Front Front
+	Clock clock.WithTicker // the real one when nil
+	Log   *slog.Logger     // slog.Default() when nil
+}
+
+// Controller makes groups so.
+type Controller struct {
+	o          Options
+	store      *store.Store
+	groups     store.Table[record.AutoScalingGroup]
+	statuses   store.Table[record.AutoScalingGroupStatus]
+	members    store.Table[record.AutoScalingInstance]
+	orders     store.Table[record.AutoScalingOrder]
+	launches   store.Table[record.AutoScalingLaunch]
+	activities store.Table[record.AutoScalingActivity]
+	refreshes  store.Table[record.AutoScalingRefresh]
+	progress   store.Table[record.AutoScalingRefreshProgress]
+	policies   store.Table[record.AutoScalingPolicy]
+	schedules  store.Table[record.AutoScalingSchedule]
+	ec2        store.Table[record.Instance]
+	machines   store.Table[record.Machine]
+	clock      clock.WithTicker
+	log        *slog.Logger
+}
+
+// New returns the controller of all groups.
+func New(o Options) *Controller {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Controller{
+		o: o, store: o.Store, clock: o.Clock, log: o.Log,
+		groups: record.AutoScalingGroups(o.Store), statuses: record.AutoScalingGroupStatuses(o.Store), members: record.AutoScalingInstances(o.Store),
+		orders: record.AutoScalingOrders(o.Store), launches: record.AutoScalingLaunches(o.Store), activities: record.AutoScalingActivities(o.Store),
+		refreshes: record.AutoScalingRefreshes(o.Store), progress: record.AutoScalingRefreshProgresses(o.Store),
+		policies: record.AutoScalingPolicies(o.Store), schedules: record.AutoScalingSchedules(o.Store),
+		ec2: record.Instances(o.Store), machines: record.Machines(o.Store),
+	}
+}
+
+// Controllers are what reconcile runs. Keys are those of groups.
+func (c *Controller) Controllers() []reconcile.Controller {
+	return []reconcile.Controller{{
+		Name:      "autoscaling",
+		Reconcile: c.reconcile,
+		Sources: []reconcile.Source{
+			reconcile.Table(c.groups, ""),
+			reconcile.Mapped(c.members, "", c.groupOfInstance),
+			reconcile.Mapped(c.orders, "", c.groupOfInstance),
+			reconcile.Mapped(c.ec2, "", c.groupOfInstance),
+			reconcile.Mapped(c.machines, "", c.groupOfInstance),
+			reconcile.Mapped(c.refreshes, "", groupOfPart),
+			reconcile.Mapped(c.schedules, "", groupOfPart),
+		},
+		Workers:    4,
+		Resync:     10 * time.Minute,
+		MaxBackoff: time.Minute,
+		Clock:      c.clock,
+	}}
+}
+
+// groupOfInstance is the key of the group that an instance is in, or is to be attached to.
+func (c *Controller) groupOfInstance(key string) []string {
+	at := store.Parts(key)
+	if member, err := c.members.Get(context.Background(), key); err == nil {
+		return []string{record.AutoScalingGroupKey(at[0], at[1], member.Value.GroupName)}
+	}
+	if order, err := c.orders.Get(context.Background(), key); err == nil {
+		return []string{record.AutoScalingGroupKey(at[0], at[1], order.Value.GroupName)}
+	}
+	return nil
+}
+
+// groupOfPart is the key of the group to which a row belongs whose key begins with it.
+func groupOfPart(key string) []string {
+	at := store.Parts(key)
+	return []string{record.AutoScalingGroupKey(at[0], at[1], at[2])}
+}
+
+// reconcile brings one group about.
+func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	v, err := c.look(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{Gone: true}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context, *view) error
+	}{
+		{"run scheduled actions", c.schedule},
+		{"finish launches", c.finishLaunches},
+		{"attach instances", c.attach},
+		{"move instances along", c.advance},
+		{"check the health of instances", c.checkHealth},
+		{"refresh instances", c.refresh},
+		{"launch instances", c.grow},
+		{"terminate instances", c.shrink},
+		{"balance zones", c.rebalance},
+		{"terminate instances that have left service", c.takeDown},
+		{"forget old activities", c.prune},
+	} {
+		if err := step.do(ctx, v); err != nil {
+			return reconcile.Result{}, fmt.Errorf("%s of Auto Scaling group %s: %w", step.what, v.group.Name, err)
+		}
+	}
+	if v.group.Deleting && len(v.members) == 0 && len(v.launches) == 0 {
+		return reconcile.Result{Gone: true}, c.forget(ctx, v)
+	}
+	return reconcile.Result{After: v.after(c.clock.Now())}, nil
+}
+
+// schedule lets the front carry out the scheduled actions that are due.
+func (c *Controller) schedule(ctx context.Context, v *view) error {
+	if _, suspended := v.group.Suspended["ScheduledActions"]; suspended || v.group.Deleting || c.o.Front == nil {
+		return nil
+	}
+	next, err := c.o.Front.RunSchedule(ctx, v.group.Account, v.group.Region, v.group.Name)
+	if err != nil {
+		return err
+	}
+	v.wake(next)
+	return nil
+}
+
+// forget removes what is left of a group that has no instances any more; its own row goes last, so that a crash in between finds the rest again.
+func (c *Controller) forget(ctx context.Context, v *view) error {
+	prefix := store.Prefix(v.group.Account, v.group.Region, v.group.Name)
+	for _, remove := range []func() error{
+		func() error { return removeAll(ctx, c.store, c.activities, prefix) },
+		func() error { return removeAll(ctx, c.store, c.progress, prefix) },
+		func() error { return removeAll(ctx, c.store, c.refreshes, prefix) },
+		func() error { return removeAll(ctx, c.store, c.policies, prefix) },
+		func() error { return removeAll(ctx, c.store, c.schedules, prefix) },
+	} {
+		if err := remove(); err != nil {
+			return err
+		}
+	}
+	err := c.store.Txn(ctx, c.statuses.RemoveOp(v.key), c.groups.DeleteOp(v.groupRow))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func removeAll[T any](ctx context.Context, s *store.Store, table store.Table[T], prefix string) error {
+	rows, err := table.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	for len(rows) > 0 {
+		n := min(len(rows), 100)
+		var ops []store.Op
+		for _, row := range rows[:n] {
+			ops = append(ops, table.RemoveOp(row.Key))
+		}
+		if err := s.Txn(ctx, ops...); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}

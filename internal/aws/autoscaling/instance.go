@@ -1,0 +1,351 @@
+package autoscaling
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+const maxInstances = 20 // of one request about instances
+
+// member is an instance of a group, and a noInstance error if it is in none.
+func (s *Service) member(ctx context.Context, id string) (record.AutoScalingInstance, error) {
+	row, err := s.memberRow(ctx, id)
+	return row.Value, err
+}
+
+func (s *Service) memberRow(ctx context.Context, id string) (store.Row[record.AutoScalingInstance], error) {
+	row, err := s.instances.Get(ctx, placeOf(ctx).instanceKey(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return row, noInstance(id)
+	}
+	return row, err
+}
+
+// memberOf is an instance of that group.
+func (s *Service) memberOf(ctx context.Context, g record.AutoScalingGroup, id string) (store.Row[record.AutoScalingInstance], error) {
+	row, err := s.memberRow(ctx, id)
+	if err != nil || row.Value.GroupID != g.ID {
+		return row, validation("The instance %s is not part of Auto Scaling group %s.", id, g.Name)
+	}
+	return row, nil
+}
+
+// order is the op that edits what is wanted of an instance.
+func (s *Service) order(ctx context.Context, groupName, groupID, instance string, edit func(*record.AutoScalingOrder)) (store.Op, error) {
+	key := placeOf(ctx).instanceKey(instance)
+	row, err := s.orders.Copy(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		fresh := record.AutoScalingOrder{GroupName: groupName, GroupID: groupID}
+		edit(&fresh)
+		return s.orders.CreateOp(key, fresh), nil
+	case err != nil:
+		return store.Op{}, err
+	case row.Value.GroupID != groupID:
+		row.Value = record.AutoScalingOrder{GroupName: groupName, GroupID: groupID} // of a group that it was in before
+	}
+	edit(&row.Value)
+	return s.orders.UpdateOp(row), nil
+}
+
+// command edits what is wanted of an instance of a group, when the group itself stays as it is.
+func (s *Service) command(ctx context.Context, id string, check func(record.AutoScalingInstance) error, edit func(*record.AutoScalingOrder)) error {
+	for {
+		row, err := s.memberRow(ctx, id)
+		if err != nil {
+			return err
+		}
+		i := row.Value
+		if err := check(i); err != nil {
+			return err
+		}
+		op, err := s.order(ctx, i.GroupName, i.GroupID, id, edit)
+		if err != nil {
+			return err
+		}
+		err = s.store.Txn(ctx, op, s.instances.CheckOp(row))
+		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		return err
+	}
+}
+
+// begun is the activity that a request about an instance answers with. The controller records it under the same ID when it carries the request out.
+func begun(g record.AutoScalingGroup, r record.AutoScalingRequest, description, zone string) types.Activity {
+	details, err := json.Marshal(map[string]string{"Availability Zone": zone})
+	if err != nil {
+		panic(err) // two strings
+	}
+	return types.Activity{
+		ActivityId: &r.ActivityID, AutoScalingGroupName: &g.Name, AutoScalingGroupARN: new(g.ARN()), Cause: &r.Cause, Description: &description,
+		Details: new(string(details)), Progress: aws.Int32(0), StartTime: &r.At, StatusCode: types.ScalingActivityStatusCodeInProgress,
+	}
+}
+
+func (s *Service) request(now time.Time, format string, args ...any) *record.AutoScalingRequest {
+	return &record.AutoScalingRequest{ActivityID: newUUID(), At: now, Cause: fmt.Sprintf("At %s ", at(now)) + fmt.Sprintf(format, args...)}
+}
+
+func tooSmall(g record.AutoScalingGroup) error {
+	return validation("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+}
+
+// TerminateInstanceInAutoScalingGroup terminates an instance; another takes its place unless the desired capacity goes down with it.
+func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *autoscaling.TerminateInstanceInAutoScalingGroupInput) (*autoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
+	i, err := s.member(ctx, *in.InstanceId)
+	if err != nil {
+		return nil, err
+	}
+	var activity types.Activity
+	_, err = s.change(ctx, &i.GroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		row, err := s.memberRow(ctx, *in.InstanceId)
+		if err != nil {
+			return nil, err
+		}
+		i := row.Value
+		description, now := "Terminating EC2 instance: "+i.ID, s.timestamp()
+		if row, err := s.orders.Get(ctx, placeOf(ctx).instanceKey(i.ID)); err == nil && row.Value.GroupID == g.ID && row.Value.Terminate != nil {
+			activity = begun(*g, *row.Value.Terminate, description, i.Zone) // it is on its way
+			return nil, nil
+		}
+		if isTerminating(i.State) {
+			if row, err := s.activities.Get(ctx, store.Key(g.Account, g.Region, g.Name, i.ActivityID)); err == nil {
+				activity = showActivity(placeOf(ctx), row.Value)
+				return nil, nil
+			}
+		}
+		r := s.request(now, "instance %s was taken out of service in response to a user request.", i.ID)
+		if *in.ShouldDecrementDesiredCapacity && i.State != types.LifecycleStateStandby {
+			if g.Desired-i.Weight < g.Min {
+				return nil, tooSmall(*g)
+			}
+			r = s.request(now, "instance %s was taken out of service in response to a user request, shrinking the capacity from %d to %d.", i.ID, g.Desired, g.Desired-i.Weight)
+			g.Desired -= i.Weight
+		}
+		activity = begun(*g, *r, description, i.Zone)
+		op, err := s.order(ctx, g.Name, g.ID, i.ID, func(o *record.AutoScalingOrder) { o.Terminate = r })
+		return []store.Op{op, s.instances.CheckOp(row)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.TerminateInstanceInAutoScalingGroupOutput{Activity: &activity}, nil
+}
+
+// eachMember is a change of a group together with orders about some of its instances.
+func (s *Service) eachMember(ctx context.Context, group *string, ids []string, do func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error)) ([]types.Activity, error) {
+	switch {
+	case len(ids) == 0:
+		return nil, validation("At least one instance ID is required")
+	case len(ids) > maxInstances:
+		return nil, validation("The number of instance ids (%d) exceeds the maximum of %d", len(ids), maxInstances)
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	var activities []types.Activity
+	_, err := s.change(ctx, group, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		activities = []types.Activity{}
+		var ops []store.Op
+		for _, id := range ids {
+			row, err := s.memberOf(ctx, *g, id)
+			if err != nil {
+				return nil, err
+			}
+			i := row.Value
+			var description string
+			edit, r, err := do(g, i, &description)
+			if err != nil {
+				return nil, err
+			}
+			op, err := s.order(ctx, g.Name, g.ID, id, edit)
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, op, s.instances.CheckOp(row))
+			activities = append(activities, begun(*g, *r, description+id, i.Zone))
+		}
+		return ops, nil
+	})
+	return activities, err
+}
+
+// DetachInstances takes instances out of a group and leaves them running.
+func (s *Service) DetachInstances(ctx context.Context, in *autoscaling.DetachInstancesInput) (*autoscaling.DetachInstancesOutput, error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
+		if i.State != types.LifecycleStateInService && i.State != types.LifecycleStateStandby {
+			return nil, nil, validation("The instance %s is not in InService or Standby.", i.ID)
+		}
+		*description = "Detaching EC2 instance: "
+		r := s.request(s.timestamp(), "instance %s was detached in response to a user request.", i.ID)
+		if *in.ShouldDecrementDesiredCapacity && i.State == types.LifecycleStateInService {
+			if g.Desired-i.Weight < g.Min {
+				return nil, nil, tooSmall(*g)
+			}
+			r = s.request(s.timestamp(), "instance %s was detached in response to a user request, shrinking the capacity from %d to %d.", i.ID, g.Desired, g.Desired-i.Weight)
+			g.Desired -= i.Weight
+		}
+		return func(o *record.AutoScalingOrder) { o.Detach = r }, r, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.DetachInstancesOutput{Activities: activities}, nil
+}
+
+// EnterStandby takes instances out of service, running and in the group.
+func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandbyInput) (*autoscaling.EnterStandbyOutput, error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
+		if i.State != types.LifecycleStateInService {
+			return nil, nil, validation("The instance %s is not in InService.", i.ID)
+		}
+		*description = "Moving EC2 instance to Standby: "
+		r := s.request(s.timestamp(), "instance %s was moved to standby in response to a user request.", i.ID)
+		if *in.ShouldDecrementDesiredCapacity {
+			if g.Desired-i.Weight < g.Min {
+				return nil, nil, validation("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To place into standby 1 instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max, g.Desired)
+			}
+			r = s.request(s.timestamp(), "instance %s was moved to standby in response to a user request, shrinking the capacity from %d to %d.", i.ID, g.Desired, g.Desired-i.Weight)
+			g.Desired -= i.Weight
+		}
+		return func(o *record.AutoScalingOrder) { o.Standby, o.StandbyBy = true, r }, r, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.EnterStandbyOutput{Activities: activities}, nil
+}
+
+// ExitStandby puts instances that are in standby into service again.
+func (s *Service) ExitStandby(ctx context.Context, in *autoscaling.ExitStandbyInput) (*autoscaling.ExitStandbyOutput, error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
+		if i.State != types.LifecycleStateStandby {
+			return nil, nil, validation("The instance %s is not in Standby.", i.ID)
+		}
+		if g.Desired+i.Weight > g.Max {
+			return nil, nil, validation("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To remove from standby 1 instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max, g.Desired)
+		}
+		*description = "Moving EC2 instance out of Standby: "
+		r := s.request(s.timestamp(), "instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d.", i.ID, g.Desired, g.Desired+i.Weight)
+		g.Desired += i.Weight
+		return func(o *record.AutoScalingOrder) { o.Standby, o.StandbyBy = false, r }, r, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.ExitStandbyOutput{Activities: activities}, nil
+}
+
+// AttachInstances makes running instances members of a group.
+func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachInstancesInput) (*autoscaling.AttachInstancesOutput, error) {
+	switch n := len(in.InstanceIds); {
+	case n == 0:
+		return nil, validation("At least one instance ID is required")
+	case n > maxInstances:
+		return nil, validation("The number of instance ids (%d) exceeds the maximum of %d", n, maxInstances)
+	}
+	ids := slices.Compact(slices.Sorted(slices.Values(in.InstanceIds)))
+	place := placeOf(ctx)
+	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		var ops []store.Op
+		for _, id := range ids {
+			instance, err := record.Instances(s.store).Get(ctx, place.instanceKey(id))
+			if errors.Is(err, store.ErrNotFound) {
+				return nil, validation("Invalid Instance ID(s): [%s] specified", strings.Join(ids, ", "))
+			} else if err != nil {
+				return nil, err
+			}
+			machine, err := record.Machines(s.store).Get(ctx, place.instanceKey(id))
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return nil, err
+			}
+			if i, err := s.member(ctx, id); err == nil {
+				return nil, validation("The instance %s is already part of Auto Scaling group: %s", id, i.GroupName)
+			}
+			if row, err := s.orders.Get(ctx, place.instanceKey(id)); err == nil && row.Value.Attach != nil {
+				return nil, validation("The instance %s is already part of Auto Scaling group: %s", id, row.Value.GroupName)
+			}
+			if state := record.InstanceState(instance.Value, machine.Value); state != ec2types.InstanceStateNameRunning {
+				return nil, validation("Instance %s is not in correct state: it is %s, and must be running", id, state)
+			}
+			if !slices.Contains(g.Zones, instance.Value.AvailabilityZone) {
+				return nil, validation("The availability zone %s of instance %s is not one of Auto Scaling group %s", instance.Value.AvailabilityZone, id, g.Name)
+			}
+			r := s.request(s.timestamp(), "an instance was added in response to user request, increasing the capacity from %d to %d.", g.Desired, g.Desired+1)
+			g.Desired++
+			op, err := s.order(ctx, g.Name, g.ID, id, func(o *record.AutoScalingOrder) { o.Attach = r })
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, op)
+		}
+		if g.Desired > g.Max {
+			return nil, validation("AutoScalingGroup %s has min-size=%d, max-size=%d, desired-size=%d. To attach %d more instance, please update the AutoScalingGroup sizes appropriately.", g.Name, g.Min, g.Max, g.Desired-int32(len(ids)), len(ids))
+		}
+		return ops, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.AttachInstancesOutput{}, nil
+}
+
+// SetInstanceHealth says whether an instance is healthy; one that is not is replaced.
+func (s *Service) SetInstanceHealth(ctx context.Context, in *autoscaling.SetInstanceHealthInput) (*autoscaling.SetInstanceHealthOutput, error) {
+	if h := *in.HealthStatus; h != "Healthy" && h != "Unhealthy" {
+		return nil, validation("Valid instance health states are: [Healthy, Unhealthy]. %s is not", h)
+	}
+	err := s.command(ctx, *in.InstanceId, func(i record.AutoScalingInstance) error {
+		if isTerminating(i.State) {
+			return noInstance(i.ID)
+		}
+		return nil
+	}, func(o *record.AutoScalingOrder) {
+		o.Health, o.HealthAt = *in.HealthStatus, s.timestamp()
+		o.HealthAfterGrace = in.ShouldRespectGracePeriod == nil || *in.ShouldRespectGracePeriod
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.SetInstanceHealthOutput{}, nil
+}
+
+// SetInstanceProtection says whether instances are protected from scale in.
+func (s *Service) SetInstanceProtection(ctx context.Context, in *autoscaling.SetInstanceProtectionInput) (*autoscaling.SetInstanceProtectionOutput, error) {
+	if n := len(in.InstanceIds); n == 0 || n > 50 {
+		return nil, validation("The number of instance ids must be from 1 to 50, but is %d", n)
+	}
+	g, err := s.group(ctx, in.AutoScalingGroupName)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range in.InstanceIds {
+		if _, err := s.memberOf(ctx, g.Value, id); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range in.InstanceIds {
+		err := s.command(ctx, id, func(i record.AutoScalingInstance) error {
+			if isTerminating(i.State) {
+				return validation("The instance %s is not in InService or EnteringStandby or Standby.", id)
+			}
+			return nil
+		}, func(o *record.AutoScalingOrder) { o.Protected = in.ProtectedFromScaleIn })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &autoscaling.SetInstanceProtectionOutput{}, nil
+}

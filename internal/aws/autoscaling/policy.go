@@ -1,0 +1,3 @@
+package autoscaling
+
+var adjustmentTypes = []string{"ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"}

@@ -1,0 +1,168 @@
+// Package autoscaling serves the Amazon EC2 Auto Scaling API.
+//
+// It says what is wanted of groups and reports what they have. A request is checked and recorded: what concerns a group in its
+// [record.AutoScalingGroup], what concerns one instance of it (terminate it, put it into standby, its lifecycle action is complete) in an
+// [record.AutoScalingOrder]. The controller internal/aws/autoscaling/group makes it so as a client of EC2, and writes the instances and the
+// scaling activities that the describe operations show.
+//
+// What belongs together is written together: an instance that is to go and the desired capacity that goes down with it are one transaction, so that
+// the controller never sees one without the other.
+//
+// Alarms are Amazon CloudWatch's, load balancers are Elastic Load Balancing's, notifications are Amazon SNS's; what would need them is
+// refused instead of recorded without effect.
+//
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html
+package autoscaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/google/uuid"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// servicePrincipal is how Auto Scaling calls itself in trust policies; serviceLinkedRole is the role in which it acts in an account.
+const (
+	servicePrincipal  = "autoscaling.amazonaws.com"
+	serviceLinkedRole = "AWSServiceRoleForAutoScaling"
+)
+
+// ServiceLinkedRoles makes the role through which a service acts in an account.
+type ServiceLinkedRoles interface {
+	// Ensure makes the service-linked role of service ("autoscaling.amazonaws.com") in account unless it is there.
+	Ensure(ctx context.Context, account, service string) error
+}
+
+// EC2 is the EC2 front, asked as the caller whether a launch template would launch.
+type EC2 interface {
+	Targets(ctx context.Context, operation string, input any) ([]wire.Target, error)
+	RunInstances(context.Context, *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error)
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Store              *store.Store
+	EC2                EC2
+	ServiceLinkedRoles ServiceLinkedRoles
+	Now                func() time.Time // time.Now unless set
+}
+
+// Service serves the Auto Scaling API. It is safe for concurrent use.
+type Service struct {
+	store      *store.Store
+	groups     store.Table[record.AutoScalingGroup]
+	instances  store.Table[record.AutoScalingInstance]
+	orders     store.Table[record.AutoScalingOrder]
+	activities store.Table[record.AutoScalingActivity]
+	launches   store.Table[record.AutoScalingLaunch]
+	refreshes  store.Table[record.AutoScalingRefresh]
+	progress   store.Table[record.AutoScalingRefreshProgress]
+	policies   store.Table[record.AutoScalingPolicy]
+	schedules  store.Table[record.AutoScalingSchedule]
+	ec2        EC2
+	linked     ServiceLinkedRoles
+	roles      store.Table[record.Role]
+	now        func() time.Time
+}
+
+// New returns the service over the tables of o.Store.
+func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{
+		store:      o.Store,
+		groups:     record.AutoScalingGroups(o.Store),
+		instances:  record.AutoScalingInstances(o.Store),
+		orders:     record.AutoScalingOrders(o.Store),
+		activities: record.AutoScalingActivities(o.Store),
+		launches:   record.AutoScalingLaunches(o.Store),
+		refreshes:  record.AutoScalingRefreshes(o.Store),
+		progress:   record.AutoScalingRefreshProgresses(o.Store),
+		policies:   record.AutoScalingPolicies(o.Store),
+		schedules:  record.AutoScalingSchedules(o.Store),
+		ec2:        o.EC2,
+		linked:     o.ServiceLinkedRoles,
+		roles:      record.Roles(o.Store),
+		now:        o.Now,
+	}
+}
+
+// place is where a request is made: an account in a region.
+type place struct{ account, region string }
+
+func placeOf(ctx context.Context) place {
+	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
+}
+
+func (p place) groupKey(name string) string {
+	return record.AutoScalingGroupKey(p.account, p.region, name)
+}
+func (p place) prefix() string { return store.Prefix(p.account, p.region) }
+func (p place) instanceKey(id string) string {
+	return record.EC2Key(p.account, p.region, id)
+}
+
+// group is the caller's group of that name, which may also be its ARN. Its value is the caller's own.
+func (s *Service) group(ctx context.Context, name *string) (store.Row[record.AutoScalingGroup], error) {
+	at, asked := placeOf(ctx), ""
+	if name != nil {
+		asked = *name
+	}
+	if _, after, ok := strings.Cut(asked, ":autoScalingGroupName/"); ok && strings.HasPrefix(asked, "arn:") {
+		asked = after
+	}
+	row, err := s.groups.Copy(ctx, at.groupKey(asked))
+	if errors.Is(err, store.ErrNotFound) {
+		return row, noGroup(asked)
+	}
+	return row, err
+}
+
+// change edits a group's row, together with what else the edit needs, as often as it takes for no other writer to come between.
+func (s *Service) change(ctx context.Context, name *string, edit func(*record.AutoScalingGroup) ([]store.Op, error)) (record.AutoScalingGroup, error) {
+	for {
+		row, err := s.group(ctx, name)
+		if err != nil {
+			return row.Value, err
+		}
+		if row.Value.Deleting {
+			return row.Value, deleting(row.Value.Name)
+		}
+		ops, err := edit(&row.Value)
+		if err != nil {
+			return row.Value, err
+		}
+		err = s.store.Txn(ctx, append([]store.Op{s.groups.UpdateOp(row)}, ops...)...)
+		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) {
+			continue
+		}
+		if err != nil {
+			return row.Value, fmt.Errorf("record the change of Auto Scaling group %s: %w", row.Value.Name, err)
+		}
+		return row.Value, nil
+	}
+}
+
+// timestamp is now as the API shows it: in UTC, to the millisecond.
+func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
+
+func newUUID() string { return uuid.NewString() }
+
+// at is a time as the causes of activities have it.
+func at(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

@@ -1,0 +1,261 @@
+package autoscaling
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/instancetype"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+const wellFormed = "You must use a valid fully-formed launch template. "
+
+// template checks a reference to a launch template, and completes it by the template's ID and name. The version stays as it was asked for,
+// "$Default" when none was.
+func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecification) (*types.LaunchTemplateSpecification, ec2types.RequestLaunchTemplateData, error) {
+	at := placeOf(ctx)
+	id, name := aws.ToString(spec.LaunchTemplateId), aws.ToString(spec.LaunchTemplateName)
+	var none ec2types.RequestLaunchTemplateData
+	switch {
+	case id == "" && name == "":
+		return nil, none, validation("Valid requests must contain either launchTemplateId or LaunchTemplateName")
+	case id != "" && name != "":
+		return nil, none, validation("Valid requests must contain either launchTemplateId or LaunchTemplateName, but not both")
+	case id == "":
+		row, err := record.LaunchTemplateNames(s.store).Get(ctx, store.Key(at.account, at.region, name))
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, none, validation(wellFormed+"The specified launch template, with template name %s, does not exist.", name)
+		} else if err != nil {
+			return nil, none, err
+		}
+		id = row.Value.TemplateID
+	}
+	row, err := record.LaunchTemplates(s.store).Get(ctx, record.EC2Key(at.account, at.region, id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, none, validation(wellFormed+"The specified launch template, with template ID %s, does not exist.", id)
+	} else if err != nil {
+		return nil, none, err
+	}
+	version := aws.ToString(spec.Version)
+	if version == "" {
+		version = "$Default"
+	}
+	number := row.Value.DefaultVersion
+	switch version {
+	case "$Default":
+	case "$Latest":
+		number = row.Value.LatestVersion
+	default:
+		if number, err = strconv.ParseInt(version, 10, 64); err != nil || number < 1 {
+			return nil, none, validation("Invalid launch template version: either '$Default', '$Latest', or a numeric version are allowed.")
+		}
+	}
+	v, err := record.LaunchTemplateVersions(s.store).Get(ctx, record.LaunchTemplateVersionKey(at.account, at.region, id, number))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, none, validation(wellFormed+"Could not find launch template version %d.", number)
+	}
+	return &types.LaunchTemplateSpecification{LaunchTemplateId: &id, LaunchTemplateName: new(row.Value.Name), Version: &version}, v.Value.Data, err
+}
+
+// checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a dry run: what the
+// template says must be good, and the caller must be allowed all of it. Otherwise a group would let its owner do what they may not.
+func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification, data ec2types.RequestLaunchTemplateData, instanceType, imageID string, subnets []string) error {
+	in := &ec2.RunInstancesInput{
+		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: ec2types.InstanceType(instanceType), ImageId: optional(imageID),
+		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version},
+	}
+	if len(subnets) > 0 {
+		if len(data.NetworkInterfaces) > 0 {
+			in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &subnets[0]}}
+		} else {
+			in.SubnetId = &subnets[0]
+		}
+	}
+	ctx = wire.WithOperation(ctx, wire.EC2, "RunInstances", in)
+	targets, err := s.ec2.Targets(ctx, "RunInstances", in)
+	if err != nil {
+		return err
+	}
+	var denied *wire.Denied
+	if err := wire.Authorize(ctx, targets...); errors.As(err, &denied) {
+		return validation("You are not authorized to use launch template: %s (%s)", aws.ToString(spec.LaunchTemplateName), denied.Error())
+	} else if err != nil {
+		return err
+	}
+	_, err = s.ec2.RunInstances(ctx, in)
+	var api smithy.APIError
+	switch {
+	case err == nil:
+		return errors.New("a dry run of RunInstances launched something")
+	case errors.As(err, &denied):
+		return validation("You are not authorized to use launch template: %s (%s)", aws.ToString(spec.LaunchTemplateName), denied.Error())
+	case errors.As(err, &api) && (api.ErrorCode() == "DryRunOperation" || api.ErrorCode() == "InsufficientFreeAddressesInSubnet"):
+		return nil // how many addresses are free, launches will see
+	case errors.As(err, &api):
+		return validation(wellFormed+"%s", api.ErrorMessage())
+	}
+	return err
+}
+
+// configuration is what a group launches: a launch template, or several through a policy.
+type configuration struct {
+	template *types.LaunchTemplateSpecification
+	mixed    *types.MixedInstancesPolicy
+}
+
+// configure checks what a group is to launch and completes it.
+func (s *Service) configure(ctx context.Context, template *types.LaunchTemplateSpecification, mixed *types.MixedInstancesPolicy, before *types.MixedInstancesPolicy, subnets []string) (configuration, error) {
+	if mixed == nil {
+		spec, data, err := s.template(ctx, template)
+		if err != nil {
+			return configuration{}, err
+		}
+		return configuration{template: spec}, s.checkLaunch(ctx, spec, data, "", "", subnets)
+	}
+	policy, err := s.completePolicy(ctx, mixed, before, subnets)
+	return configuration{mixed: policy}, err
+}
+
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
+var (
+	onDemandStrategies = []string{"prioritized", "lowest-price"}
+	spotStrategies     = []string{"lowest-price", "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"}
+)
+
+// completePolicy checks a mixed instances policy and fills what it leaves open: from what the group had, or with the defaults.
+func (s *Service) completePolicy(ctx context.Context, asked, before *types.MixedInstancesPolicy, subnets []string) (*types.MixedInstancesPolicy, error) {
+	out := &types.MixedInstancesPolicy{LaunchTemplate: asked.LaunchTemplate}
+	if out.LaunchTemplate == nil && before != nil {
+		out.LaunchTemplate = before.LaunchTemplate
+	}
+	if out.LaunchTemplate == nil || out.LaunchTemplate.LaunchTemplateSpecification == nil {
+		return nil, validation("Invalid MixedInstancesPolicy: LaunchTemplate with a LaunchTemplateSpecification is required")
+	}
+	specs := *out.LaunchTemplate.LaunchTemplateSpecification
+	if specs.LaunchTemplateId != nil && before != nil && asked.LaunchTemplate == nil {
+		specs.LaunchTemplateName = nil // it was completed before
+	}
+	spec, data, err := s.template(ctx, &specs)
+	if err != nil {
+		return nil, err
+	}
+	completed := types.LaunchTemplate{LaunchTemplateSpecification: spec}
+	if out.InstancesDistribution, err = distribution(asked.InstancesDistribution, before); err != nil {
+		return nil, err
+	}
+	if n := len(out.LaunchTemplate.Overrides); n > 60 {
+		return nil, validation("The number of overrides (%d) exceeds the maximum of 60", n)
+	}
+	weights := 0
+	for _, o := range out.LaunchTemplate.Overrides {
+		ownSpec, ownData := spec, data
+		if o.LaunchTemplateSpecification != nil {
+			again := *o.LaunchTemplateSpecification
+			if again.LaunchTemplateId != nil && asked.LaunchTemplate == nil {
+				again.LaunchTemplateName = nil
+			}
+			if ownSpec, ownData, err = s.template(ctx, &again); err != nil {
+				return nil, err
+			}
+			o.LaunchTemplateSpecification = ownSpec
+		}
+		if o.WeightedCapacity != nil {
+			weights++
+			if w, err := strconv.Atoi(*o.WeightedCapacity); err != nil || w < 1 || w > 999 {
+				return nil, validation("Weighted capacity must be a number from 1 to 999, but is %s", *o.WeightedCapacity)
+			}
+		}
+		kind := aws.ToString(o.InstanceType)
+		switch {
+		case kind != "" && o.InstanceRequirements != nil:
+			return nil, validation("Invalid MixedInstancesPolicy: an override has either InstanceType or InstanceRequirements")
+		case o.InstanceRequirements != nil:
+			if o.InstanceRequirements.VCpuCount == nil || o.InstanceRequirements.MemoryMiB == nil {
+				return nil, validation("InstanceRequirements must have VCpuCount and MemoryMiB")
+			}
+			completed.Overrides = append(completed.Overrides, o)
+			continue // which types these are is EC2's to say, when something is launched
+		case kind != "":
+			if _, ok := instancetype.Get(kind); !ok {
+				return nil, validation("The instance type '%s' is not supported or does not exist", kind)
+			}
+		}
+		if err := s.checkLaunch(ctx, ownSpec, ownData, kind, aws.ToString(o.ImageId), subnets); err != nil {
+			return nil, err
+		}
+		completed.Overrides = append(completed.Overrides, o)
+	}
+	if weights != 0 && weights != len(out.LaunchTemplate.Overrides) {
+		return nil, validation("Weights must be specified for all instance types or for none: %d of %d overrides have one", weights, len(out.LaunchTemplate.Overrides))
+	}
+	if len(completed.Overrides) == 0 {
+		if err := s.checkLaunch(ctx, spec, data, "", "", subnets); err != nil {
+			return nil, err
+		}
+	}
+	out.LaunchTemplate = &completed
+	return out, nil
+}
+
+// distribution is how a group divides its capacity, with the defaults.
+func distribution(asked *types.InstancesDistribution, before *types.MixedInstancesPolicy) (*types.InstancesDistribution, error) {
+	d := types.InstancesDistribution{
+		OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0), OnDemandPercentageAboveBaseCapacity: aws.Int32(100),
+		SpotAllocationStrategy: aws.String("lowest-price"),
+	}
+	if before != nil && before.InstancesDistribution != nil {
+		d = *before.InstancesDistribution
+	}
+	if asked != nil {
+		if len(asked.DistributionSegments) > 0 {
+			return nil, unserved("DistributionSegments", "there are no capacity reservations")
+		}
+		if asked.OnDemandAllocationStrategy != nil {
+			d.OnDemandAllocationStrategy = asked.OnDemandAllocationStrategy
+		}
+		if asked.OnDemandBaseCapacity != nil {
+			d.OnDemandBaseCapacity = asked.OnDemandBaseCapacity
+		}
+		if asked.OnDemandPercentageAboveBaseCapacity != nil {
+			d.OnDemandPercentageAboveBaseCapacity = asked.OnDemandPercentageAboveBaseCapacity
+		}
+		if asked.SpotAllocationStrategy != nil {
+			d.SpotAllocationStrategy, d.SpotInstancePools = asked.SpotAllocationStrategy, nil
+		}
+		if asked.SpotInstancePools != nil {
+			d.SpotInstancePools = asked.SpotInstancePools
+		}
+		if asked.SpotMaxPrice != nil {
+			d.SpotMaxPrice = asked.SpotMaxPrice
+		}
+	}
+	spot := aws.ToString(d.SpotAllocationStrategy)
+	switch {
+	case !slices.Contains(onDemandStrategies, aws.ToString(d.OnDemandAllocationStrategy)):
+		return nil, validation("OnDemandAllocationStrategy %s is invalid. Valid values: [prioritized, lowest-price]", aws.ToString(d.OnDemandAllocationStrategy))
+	case !slices.Contains(spotStrategies, spot):
+		return nil, validation("SpotAllocationStrategy %s is invalid. Valid values: [lowest-price, capacity-optimized, capacity-optimized-prioritized, price-capacity-optimized]", spot)
+	case aws.ToInt32(d.OnDemandBaseCapacity) < 0:
+		return nil, validation("OnDemandBaseCapacity must not be negative, but is %d", *d.OnDemandBaseCapacity)
+	case aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity) < 0 || aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity) > 100:
+		return nil, validation("OnDemandPercentageAboveBaseCapacity must be between 0 and 100, but is %d", *d.OnDemandPercentageAboveBaseCapacity)
+	case d.SpotInstancePools != nil && spot != "lowest-price":
+		return nil, validation("SpotInstancePools option is only available with the lowest-price allocation strategy")
+	case d.SpotInstancePools != nil && (*d.SpotInstancePools < 1 || *d.SpotInstancePools > 20):
+		return nil, validation("SpotInstancePools must be between 1 and 20, but is %d", *d.SpotInstancePools)
+	}
+	if spot == "lowest-price" && d.SpotInstancePools == nil {
+		d.SpotInstancePools = aws.Int32(2)
+	}
+	return &d, nil
+}

@@ -1,0 +1,140 @@
+package autoscaling
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+)
+
+// What needs a service that is not here is refused when it is asked for, and there is none of it when it is looked for, so that tools that look
+// at everything of a group find a group without it.
+
+// noConfigurations is what AWS says to accounts made since October 2024, which this one is.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-configurations.html
+func noConfigurations(parameter string) error {
+	what := ""
+	if parameter != "" {
+		what = " (" + parameter + " makes one)"
+	}
+	return validation("The Launch Configuration creation operation is not available in your account%s. Use launch templates to create configuration templates for your Auto Scaling groups.", what)
+}
+
+// CreateLaunchConfiguration refuses: launch templates are what groups are made of.
+func (s *Service) CreateLaunchConfiguration(context.Context, *autoscaling.CreateLaunchConfigurationInput) (*autoscaling.CreateLaunchConfigurationOutput, error) {
+	return nil, noConfigurations("")
+}
+
+// DescribeLaunchConfigurations finds none.
+func (s *Service) DescribeLaunchConfigurations(context.Context, *autoscaling.DescribeLaunchConfigurationsInput) (*autoscaling.DescribeLaunchConfigurationsOutput, error) {
+	return &autoscaling.DescribeLaunchConfigurationsOutput{LaunchConfigurations: []types.LaunchConfiguration{}}, nil
+}
+
+// DeleteLaunchConfiguration finds none.
+func (s *Service) DeleteLaunchConfiguration(_ context.Context, in *autoscaling.DeleteLaunchConfigurationInput) (*autoscaling.DeleteLaunchConfigurationOutput, error) {
+	return nil, validation("Launch configuration name not found - Launch configuration %s not found", *in.LaunchConfigurationName)
+}
+
+func noTargetGroups() error {
+	return validation("Provided Load Balancers or Target Groups may not be valid. Validating load balancer configuration failed: coracle serves no Elastic Load Balancing for Auto Scaling groups.")
+}
+
+// exists is an error unless the group of a request is there.
+func (s *Service) exists(ctx context.Context, name *string) error {
+	_, err := s.group(ctx, name)
+	return err
+}
+
+// AttachLoadBalancers refuses.
+func (s *Service) AttachLoadBalancers(ctx context.Context, in *autoscaling.AttachLoadBalancersInput) (*autoscaling.AttachLoadBalancersOutput, error) {
+	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+		return nil, err
+	}
+	return nil, noTargetGroups()
+}
+
+// AttachLoadBalancerTargetGroups refuses.
+func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context, in *autoscaling.AttachLoadBalancerTargetGroupsInput) (*autoscaling.AttachLoadBalancerTargetGroupsOutput, error) {
+	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+		return nil, err
+	}
+	return nil, noTargetGroups()
+}
+
+// AttachTrafficSources refuses.
+func (s *Service) AttachTrafficSources(ctx context.Context, in *autoscaling.AttachTrafficSourcesInput) (*autoscaling.AttachTrafficSourcesOutput, error) {
+	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+		return nil, err
+	}
+	return nil, noTargetGroups()
+}
+
+// DescribeLoadBalancers finds none.
+func (s *Service) DescribeLoadBalancers(ctx context.Context, in *autoscaling.DescribeLoadBalancersInput) (*autoscaling.DescribeLoadBalancersOutput, error) {
+	return &autoscaling.DescribeLoadBalancersOutput{LoadBalancers: []types.LoadBalancerState{}}, s.exists(ctx, in.AutoScalingGroupName)
+}
+
+// DescribeLoadBalancerTargetGroups finds none.
+func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context, in *autoscaling.DescribeLoadBalancerTargetGroupsInput) (*autoscaling.DescribeLoadBalancerTargetGroupsOutput, error) {
+	return &autoscaling.DescribeLoadBalancerTargetGroupsOutput{LoadBalancerTargetGroups: []types.LoadBalancerTargetGroupState{}}, s.exists(ctx, in.AutoScalingGroupName)
+}
+
+// DescribeTrafficSources finds none.
+func (s *Service) DescribeTrafficSources(ctx context.Context, in *autoscaling.DescribeTrafficSourcesInput) (*autoscaling.DescribeTrafficSourcesOutput, error) {
+	return &autoscaling.DescribeTrafficSourcesOutput{TrafficSources: []types.TrafficSourceState{}}, s.exists(ctx, in.AutoScalingGroupName)
+}
+
+// PutNotificationConfiguration refuses: nobody would be notified.
+func (s *Service) PutNotificationConfiguration(ctx context.Context, in *autoscaling.PutNotificationConfigurationInput) (*autoscaling.PutNotificationConfigurationOutput, error) {
+	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+		return nil, err
+	}
+	return nil, validation("Unable to publish test notification message to notification target %s: coracle does not serve Amazon SNS. Scaling activities tell what a notification would.", *in.TopicARN)
+}
+
+// DeleteNotificationConfiguration finds none.
+func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *autoscaling.DeleteNotificationConfigurationInput) (*autoscaling.DeleteNotificationConfigurationOutput, error) {
+	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+		return nil, err
+	}
+	return nil, validation("Topic Not Found - Notification configuration for topic %s does not exist", *in.TopicARN)
+}
+
+// DescribeNotificationConfigurations finds none.
+func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *autoscaling.DescribeNotificationConfigurationsInput) (*autoscaling.DescribeNotificationConfigurationsOutput, error) {
+	for _, name := range in.AutoScalingGroupNames {
+		if err := s.exists(ctx, &name); err != nil {
+			return nil, err
+		}
+	}
+	return &autoscaling.DescribeNotificationConfigurationsOutput{NotificationConfigurations: []types.NotificationConfiguration{}}, nil
+}
+
+// DescribeAutoScalingNotificationTypes lists what AWS notifies of.
+func (s *Service) DescribeAutoScalingNotificationTypes(context.Context, *autoscaling.DescribeAutoScalingNotificationTypesInput) (*autoscaling.DescribeAutoScalingNotificationTypesOutput, error) {
+	return &autoscaling.DescribeAutoScalingNotificationTypesOutput{AutoScalingNotificationTypes: strings.Fields(
+		"autoscaling:EC2_INSTANCE_LAUNCH autoscaling:EC2_INSTANCE_LAUNCH_ERROR autoscaling:EC2_INSTANCE_TERMINATE autoscaling:EC2_INSTANCE_TERMINATE_ERROR autoscaling:TEST_NOTIFICATION")}, nil
+}
+
+// PutWarmPool refuses: instances start in seconds.
+func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolInput) (*autoscaling.PutWarmPoolOutput, error) {
+	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+		return nil, err
+	}
+	return nil, validation("Warm pools are not supported by coracle: its instances start in seconds.")
+}
+
+// DescribeWarmPool finds none.
+func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.DescribeWarmPoolInput) (*autoscaling.DescribeWarmPoolOutput, error) {
+	return &autoscaling.DescribeWarmPoolOutput{Instances: []types.Instance{}}, s.exists(ctx, in.AutoScalingGroupName)
+}
+
+// DeleteWarmPool finds none.
+func (s *Service) DeleteWarmPool(ctx context.Context, in *autoscaling.DeleteWarmPoolInput) (*autoscaling.DeleteWarmPoolOutput, error) {
+	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
+		return nil, err
+	}
+	return nil, validation("No warm pool found for Auto Scaling group %s", aws.ToString(in.AutoScalingGroupName))
+}

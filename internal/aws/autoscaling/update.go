@@ -1,0 +1,128 @@
+package autoscaling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// UpdateAutoScalingGroup changes what is wanted of a group. Instances that there are stay as they are.
+func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.UpdateAutoScalingGroupInput) (*autoscaling.UpdateAutoScalingGroupOutput, error) {
+	switch {
+	case in.LaunchConfigurationName != nil && (in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil), in.LaunchTemplate != nil && in.MixedInstancesPolicy != nil:
+		return nil, validation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+	case in.LaunchConfigurationName != nil:
+		return nil, validation("Launch configuration name not found - Launch configuration %s not found", *in.LaunchConfigurationName)
+	}
+	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		settings := changedSettings(in)
+		if err := settings.apply(g); err != nil {
+			return nil, err
+		}
+		if err := s.locate(ctx, g, in.AvailabilityZones, in.AvailabilityZoneIds, in.VPCZoneIdentifier); err != nil {
+			return nil, err
+		}
+		if in.LaunchTemplate != nil || in.MixedInstancesPolicy != nil {
+			chosen, err := s.configure(ctx, in.LaunchTemplate, in.MixedInstancesPolicy, g.Mixed, g.SubnetIDs)
+			if err != nil {
+				return nil, err
+			}
+			g.LaunchTemplate, g.Mixed = chosen.template, chosen.mixed
+		}
+		if err := s.role(ctx, g, in.ServiceLinkedRoleARN); err != nil {
+			return nil, err
+		}
+		return nil, resize(g, s.timestamp(), in.MinSize, in.MaxSize, in.DesiredCapacity, "a user request update of AutoScalingGroup constraints to")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.UpdateAutoScalingGroupOutput{}, nil
+}
+
+// resize changes the sizes of a group. A desired capacity that is not given goes along with the others.
+func resize(g *record.AutoScalingGroup, now time.Time, least, most, desired *int32, by string) error {
+	if least == nil && most == nil && desired == nil {
+		return nil
+	}
+	before := g.Desired
+	if least != nil {
+		g.Min = *least
+	}
+	if most != nil {
+		g.Max = *most
+	}
+	if desired != nil {
+		g.Desired = *desired
+	} else if g.Min <= g.Max && g.Min >= 0 {
+		g.Desired = min(max(g.Desired, g.Min), g.Max)
+	}
+	if err := checkSizes(*g); err != nil {
+		return err
+	}
+	if g.Desired != before {
+		g.Change = record.AutoScalingChange{
+			ID: newUUID(), At: now, From: before, To: g.Desired,
+			By: fmt.Sprintf("%s min: %d, max: %d, desired: %d", by, g.Min, g.Max, g.Desired),
+		}
+	}
+	return nil
+}
+
+// SetDesiredCapacity changes how large a group is to be.
+func (s *Service) SetDesiredCapacity(ctx context.Context, in *autoscaling.SetDesiredCapacityInput) (*autoscaling.SetDesiredCapacityOutput, error) {
+	_, err := s.change(ctx, in.AutoScalingGroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {
+		switch want := *in.DesiredCapacity; {
+		case want > g.Max:
+			return nil, validation("New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", want, g.Max)
+		case want < g.Min:
+			return nil, validation("New SetDesiredCapacity value %d is below min value %d for the AutoScalingGroup.", want, g.Min)
+		}
+		if aws.ToBool(in.HonorCooldown) {
+			if err := s.cool(ctx, *g, g.DefaultCooldown); err != nil {
+				return nil, err
+			}
+		}
+		setDesired(g, *in.DesiredCapacity, s.timestamp(), "a user request explicitly set group desired capacity")
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaling.SetDesiredCapacityOutput{}, nil
+}
+
+func setDesired(g *record.AutoScalingGroup, to int32, now time.Time, by string) {
+	if g.Desired != to {
+		g.Change = record.AutoScalingChange{ID: newUUID(), At: now, By: by, From: g.Desired, To: to}
+		g.Desired = to
+	}
+}
+
+// cool refuses a change of a group's capacity while a scaling activity is in progress, and for some seconds after the last.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scaling-cooldowns.html
+func (s *Service) cool(ctx context.Context, g record.AutoScalingGroup, seconds int32) error {
+	rows, err := s.activities.List(ctx, store.Prefix(g.Account, g.Region, g.Name))
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		a := row.Value
+		if a.GroupID != g.ID {
+			continue
+		}
+		if a.EndTime.IsZero() {
+			return activityInProgress("Scaling activity %s is in progress and blocks this action", a.ID)
+		}
+		if a.StatusCode == "Successful" && s.now().Before(a.EndTime.Add(time.Duration(seconds)*time.Second)) {
+			return activityInProgress("Scaling activity %s has ended less than the cooldown of %d seconds ago, which blocks this action", a.ID, seconds)
+		}
+	}
+	return nil
+}
