@@ -6,6 +6,8 @@
 //	GET  /backup    the archive of package backup
 //	POST /stop      ends the daemon; what it runs goes on
 //	POST /accounts  makes an account, answers its root access key
+//	GET  /images    []Image
+//	POST /images    an archive of images, answers Loaded
 package admin
 
 import (

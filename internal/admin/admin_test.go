@@ -23,7 +23,14 @@ type daemon struct {
 
 func (d daemon) Status(context.Context) (Status, error)      { return d.status, nil }
 func (d daemon) Backup(_ context.Context, w io.Writer) error { return d.backup(w) }
-func (d daemon) Stop()                                       { close(d.stopped) }
+func (d daemon) LoadImages(_ context.Context, archive io.Reader) (Loaded, error) {
+	content, err := io.ReadAll(archive)
+	return Loaded{References: []string{string(content)}}, err
+}
+func (d daemon) Images(context.Context) ([]Image, error) {
+	return []Image{{Repository: "docker.io/library/nginx"}}, nil
+}
+func (d daemon) Stop() { close(d.stopped) }
 func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
 	if a == "taken" {
 		return Account{}, &Refused{"account taken exists already"}
@@ -159,5 +166,17 @@ cluster  blue  ACTIVE  1.35  280 MiB  https://127.0.0.1:20003
 	}
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestImages(t *testing.T) {
+	t.Parallel()
+	c := serve(t, daemon{})
+	loaded, err := c.LoadImages(t.Context(), strings.NewReader("an archive"))
+	if err != nil || len(loaded.References) != 1 || loaded.References[0] != "an archive" {
+		t.Errorf("loaded %v, %v", loaded, err)
+	}
+	if all, err := c.Images(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("the images are %v, %v", all, err)
 	}
 }

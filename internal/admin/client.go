@@ -39,7 +39,12 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://coracle"+path, &b)
+	return c.send(ctx, method, path, &b)
+}
+
+// send is do with a body as it is.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://coracle"+path, body)
 	if err != nil {
 		return nil, err
 	}

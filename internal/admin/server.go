@@ -18,6 +18,9 @@ type Daemon interface {
 	Backup(ctx context.Context, w io.Writer) error
 	// CreateAccount makes an account. The error of one that exists already is a *Refused.
 	CreateAccount(ctx context.Context, account string) (Account, error)
+	// LoadImages puts the images of an archive into the registry. The error of one that is none is a *Refused.
+	LoadImages(ctx context.Context, archive io.Reader) (Loaded, error)
+	Images(ctx context.Context) ([]Image, error)
 	// Stop asks the daemon to end and returns at once.
 	Stop()
 }
@@ -92,6 +95,14 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 		made, err := d.CreateAccount(r.Context(), a.Account)
 		answer(w, made, err)
+	})
+	mux.HandleFunc("POST /images", func(w http.ResponseWriter, r *http.Request) {
+		loaded, err := d.LoadImages(r.Context(), r.Body)
+		answer(w, loaded, err)
+	})
+	mux.HandleFunc("GET /images", func(w http.ResponseWriter, r *http.Request) {
+		all, err := d.Images(r.Context())
+		answer(w, all, err)
 	})
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, r *http.Request) {
 		started := &startedWriter{ResponseWriter: w}

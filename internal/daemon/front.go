@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
+	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
@@ -28,6 +29,7 @@ type front struct {
 	mux      *wire.Mux
 	identity *identity.Identity
 	ec2      *ec2service.Service
+	access   ecrservice.Access // to the registry of images
 
 	mu sync.Mutex // held while an account is made
 }
@@ -45,14 +47,17 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 		return nil, err
 	}
 	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public})
-	register(f.mux, d.store, who, f.ec2, d.logs.options(d.store))
+	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who, Endpoint: EndpointURL(d.settings.Listen)})
+	f.access = ecrservice.NewAccess(images)
+	register(f.mux, d.store, who, f.ec2, images, d.logs.options(d.store))
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
 
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, logs logsservice.Options) {
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options) {
 	mux.Register(wire.EC2, ec2)
+	mux.Register(wire.ECR, ecr)
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
 	mux.Register(wire.IAM, iamservice.New(s, who, nil))
 	mux.Register(wire.Logs, logsservice.New(logs))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
+	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -16,7 +17,7 @@ import (
 // them a daemon serves.
 func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
-	register(mux, nil, nil, ec2service.New(ec2service.Options{}), logsservice.Options{})
+	register(mux, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}), logsservice.Options{})
 	return mux.Operations()
 }
 

@@ -126,13 +126,13 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.authority, err = pki.OpenAuthority(d.dir.PKI(), "ca", "coracle"); err != nil {
 		return err
 	}
-	if d.front, err = d.openFront(ctx); err != nil {
-		return err
-	}
 	if d.host, err = d.openHost(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.host.close()) }()
+	if d.front, err = d.openFront(ctx); err != nil {
+		return err
+	}
 	if d.clusters, err = d.openClusters(); err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ const registryPrefix = "/v2/"
 // handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/, /credentials/ or /v2/.
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.log)
-	images := d.host.images.Handler()
+	images := d.host.images.Handler(d.front.access)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/healthz":
