@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"github.com/coracle-eks/coracle/internal/guest/node"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
@@ -64,11 +65,34 @@ func (r *run) baseSpec(user map[string]any) error {
 	if err != nil {
 		return err
 	}
+	var own syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &own); err != nil {
+		return err
+	}
+	limitFiles(merged, own.Max)
 	data, err := json.MarshalIndent(merged, "", "    ")
 	if err != nil {
 		return err
 	}
 	return r.write(baseRuntimeSpec, string(data)+"\n")
+}
+
+// limitFiles lowers the limits of open files in a specification to what the machine has itself: where its host may not raise them, no container
+// could start.
+func limitFiles(spec map[string]any, most uint64) {
+	process, _ := spec["process"].(map[string]any)
+	limits, _ := process["rlimits"].([]any)
+	for _, l := range limits {
+		limit, _ := l.(map[string]any)
+		if limit["type"] != "RLIMIT_NOFILE" {
+			continue
+		}
+		for _, which := range []string{"soft", "hard"} {
+			if value, ok := limit[which].(float64); ok && value > float64(most) {
+				limit[which] = most
+			}
+		}
+	}
 }
 
 // defaultSpec is containerd's own default, but for the limit of open files, which EKS raises.

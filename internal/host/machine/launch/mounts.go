@@ -31,7 +31,7 @@ func mountAll(spec Spec, host cgroup.Host) error {
 	if err := mountDisk(spec, root); err != nil {
 		return err
 	}
-	if err := mountKernel(root); err != nil {
+	if err := mountKernel(root, spec.Hardware.MemoryKiB); err != nil {
 		return err
 	}
 	if err := mountCgroups(filepath.Join(root, "sys/fs/cgroup"), host); err != nil {
@@ -85,8 +85,9 @@ func overlay(target, dir string, lower ...string) error {
 	return err
 }
 
-// mountKernel mounts the kernel's own file systems, and those in memory.
-func mountKernel(root string) error {
+// mountKernel mounts the kernel's own file systems, and those in memory, which may take so much of it as systemd lets them.
+func mountKernel(root string, memoryKiB int64) error {
+	half, fifth := fmt.Sprintf(",size=%dk", memoryKiB/2), fmt.Sprintf(",size=%dk", memoryKiB/5)
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []struct {
 		source, target string
@@ -100,10 +101,10 @@ func mountKernel(root string) error {
 		{source: "bpf", target: "sys/fs/bpf", flags: quiet, options: "mode=700", optional: true},
 		{source: "tmpfs", target: "dev", flags: unix.MS_NOSUID, options: "mode=755,size=4m"},
 		{source: "devpts", target: "dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, options: "newinstance,ptmxmode=0666,mode=0620,gid=5"},
-		{source: "tmpfs", target: "dev/shm", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777"},
+		{source: "tmpfs", target: "dev/shm", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777" + half},
 		{source: "mqueue", target: "dev/mqueue", flags: quiet, optional: true},
-		{source: "tmpfs", target: "run", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=755"},
-		{source: "tmpfs", target: "tmp", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777"},
+		{source: "tmpfs", target: "run", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=755" + fifth},
+		{source: "tmpfs", target: "tmp", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777" + half},
 	} {
 		target := filepath.Join(root, m.target)
 		if err := os.MkdirAll(target, 0o755); err != nil && !m.optional {
