@@ -60,6 +60,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Host:          d.processes,
 		Bundles:       d.host.bundles,
 		Endpoints:     d.host.endpoints,
+		EgressSocket:  d.kubeletSocket,
 		EC2:           func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
 		Subscribe:     d.events.subscribe,
 		Webhooks:      d.webhooks,
@@ -98,7 +99,10 @@ func (d *daemon) openClusters() (*clusters, error) {
 func (d *daemon) ownAddresses() []string {
 	own := []string{d.settings.Listen}
 	if d.host.apis != nil {
-		own = append(own, d.host.apis.Addr().String())
+		host := d.host.apis.Addr().Addr().String()
+		for _, port := range []string{"443", "80", "4566"} {
+			own = append(own, net.JoinHostPort(host, port))
+		}
 	}
 	return own
 }

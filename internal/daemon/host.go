@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
@@ -105,7 +106,10 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all := h.endpoints.Controllers()
 	if h.network == nil {
 		return append(all, simulated.New(simulated.Options{
-			Store: d.store, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
+			Store: d.store, Dir: d.simulatedDir(), Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
+			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
+				return ec2.NewFromConfig(d.front.config(region, who))
+			},
 		}).Controllers()...)
 	}
 	machines := machine.New(machine.Options{
@@ -124,6 +128,17 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all = append(all, h.apis.Controller())
 	all = append(all, machines.Controllers()...)
 	return append(all, described.Controllers()...)
+}
+
+// simulatedDir is where simulated kubelets are found.
+func (d *daemon) simulatedDir() string { return d.dir.Join("sim") }
+
+// kubeletSocket is where a cluster's API server finds simulated kubelets; it is empty where machines are real.
+func (d *daemon) kubeletSocket(clusterID string) string {
+	if realMachines(d.settings) {
+		return ""
+	}
+	return simulated.Socket(d.simulatedDir(), clusterID)
 }
 
 // cachedImages are the images that the AMIs of a version have in their cache, unpacked.

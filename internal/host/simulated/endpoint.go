@@ -35,15 +35,19 @@ import (
 // kubeletPort is where kubelets serve.
 const kubeletPort = 10250
 
-// EgressSocket is the path of a unix socket at which an API server's egress selector finds the kubelets of a cluster, by HTTP
-// CONNECT to their private addresses, which are nowhere else. Other addresses, such as those of webhooks on the host, are
+// Socket is the path of a unix socket in dir (of [Options]) at which an API server's egress selector finds the kubelets of a cluster, by
+// HTTP CONNECT to their private addresses, which are nowhere else. Other addresses, such as those of webhooks on the host, are
 // connected to as if there were no proxy.
-func (c *Controller) EgressSocket(clusterID string) string {
-	return filepath.Join(c.o.Dir, clusterID+".sock")
+func Socket(dir, clusterID string) string {
+	return filepath.Join(dir, clusterID[:min(12, len(clusterID))]+".sock") // paths of sockets have 107 bytes
 }
 
 // serve answers at the sockets of all clusters until ctx ends.
 func (c *Controller) serve(ctx context.Context, _ func(string)) {
+	if c.o.Dir == "" {
+		<-ctx.Done()
+		return
+	}
 	type server struct {
 		clusterID string
 		stop      context.CancelFunc
@@ -77,7 +81,7 @@ func (c *Controller) serve(ctx context.Context, _ func(string)) {
 
 // serveCluster answers at a cluster's socket until ctx ends.
 func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
-	l, err := listen(c.EgressSocket(clusterID))
+	l, err := listen(Socket(c.o.Dir, clusterID))
 	if err != nil {
 		c.log.Error("serve the simulated kubelets", "cluster", key, "error", err)
 		return

@@ -48,7 +48,7 @@ type EC2 interface {
 // Options are what a Controller needs. All but those marked optional must be set.
 type Options struct {
 	Store *store.Store
-	// Dir holds the sockets of the clusters' kubelets; its path must be short, because those of unix sockets are.
+	// Dir holds the sockets of the clusters' kubelets; without it there are none (optional).
 	Dir string
 	// Credentials are those of the role of an instance's profile, as its metadata would give them. An error says why there are none.
 	Credentials func(ctx context.Context, instance record.Instance) (aws.Credentials, error)

@@ -91,7 +91,7 @@ func newWorld(t testing.TB, o apiservertest.Options) *world {
 		EC2: func(string, aws.CredentialsProvider) EC2 { return w },
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
-	socket := New(w.options).EgressSocket(w.cluster.ID)
+	socket := Socket(w.dir, w.cluster.ID)
 	if err := os.WriteFile(egress, fmt.Appendf(nil, "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: cluster\n  connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}\n", socket), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -494,7 +494,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 // through is what comes back from a target through the egress socket.
 func through(t *testing.T, w *world, target string) string {
 	t.Helper()
-	conn, err := net.Dial("unix", New(w.options).EgressSocket(w.cluster.ID))
+	conn, err := net.Dial("unix", Socket(w.dir, w.cluster.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
