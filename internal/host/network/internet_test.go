@@ -1,12 +1,15 @@
 package network
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 )
@@ -28,8 +31,8 @@ func (w *world) somewhere() (path string, hostEnd, farEnd netip.Addr) {
 	fourth := byte(rand.IntN(64) * 4)
 	hostEnd, farEnd = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99, fourth + 2})
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = name
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd()}); err != nil {
+	attrs.Name, attrs.MTU = name, 1400 // as of many links in clouds and tunnels
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(), PeerMTU: 1500}); err != nil {
 		w.Fatal(err)
 	}
 	link, err := netlink.LinkByName(name)
@@ -73,6 +76,37 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 		t.Errorf("with a public address: seen as %q, %v; want the host's %s", seen, err, hostEnd)
 	}
 	w.reaches(instanceOf(client), netip.AddrPortFrom(far, 80).String(), false)
+	t.Run("large packets find their way through small links", func(t *testing.T) {
+		sink, err := Listen(t.Context(), path, "tcp", netip.AddrPortFrom(far, 81).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sink.Close()
+		const size = 4 << 20
+		got := make(chan error, 1)
+		go func() {
+			c, err := sink.Accept()
+			if err == nil {
+				c.SetDeadline(time.Now().Add(20 * time.Second))
+				_, err = io.CopyN(io.Discard, c, size)
+				c.Close()
+			}
+			got <- err
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		c, err := w.Dial(ctx, instanceOf(server), "tcp", netip.AddrPortFrom(far, 81).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.CopyN(c, zeros{}, size); err != nil {
+			t.Error(err)
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
 	w.serve(instanceOf(server), "10.0.1.11:82")
 	if _, err := callFrom(t.Context(), path, "", w.publicAddress(1)+":82", false); err == nil {
 		t.Error("the host's neighbours get in")
@@ -113,3 +147,8 @@ func TestForwardingIsSwitchedOffAgain(t *testing.T) {
 		t.Errorf("forwarding is %q, %v", on, err)
 	}
 }
+
+// zeros is a reader without end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
