@@ -160,7 +160,7 @@ func (s *Stage) Init(ctx context.Context) error {
 		}
 	}
 	_ = os.Remove(s.path(cloudDir + "/instance"))
-	if err := os.Symlink(instance, s.path(cloudDir+"/instance")); err != nil {
+	if err := os.Symlink("instances/"+id, s.path(cloudDir+"/instance")); err != nil {
 		return err
 	}
 	if err := os.WriteFile(s.path(instance+"/user-data.txt"), data, 0o600); err != nil {

@@ -39,7 +39,7 @@ type Options struct {
 	Report   string        // boot.Dir
 	Console  io.Writer     // standard output
 	Stub     []string      // the program that becomes a service: this one, as "exec-unit"
-	Grace    time.Duration // for stopping everything at the end; 20 seconds
+	Grace    time.Duration // for stopping everything at the end; 15 seconds, less than the host has before it cuts the power
 }
 
 func (o Options) withDefaults() Options {
@@ -53,7 +53,7 @@ func (o Options) withDefaults() Options {
 		o.Stub = []string{"/proc/self/exe", "exec-unit"}
 	}
 	if o.Grace == 0 {
-		o.Grace = 20 * time.Second
+		o.Grace = 15 * time.Second
 	}
 	for field, value := range map[*string]string{&o.Config: "/etc/systemd", &o.Run: "/run/systemd", &o.Journal: JournalDir, &o.Cgroup: "/sys/fs/cgroup", &o.Report: boot.Dir} {
 		if *field == "" {

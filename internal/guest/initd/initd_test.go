@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,9 +27,18 @@ func TestMain(m *testing.M) {
 		if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 			fmt.Println("mount proc:", err)
 		}
+		for _, bind := range strings.Fields(os.Getenv("CORACLE_TEST_CGROUPS")) {
+			source, target, _ := strings.Cut(bind, ":")
+			if err := os.MkdirAll(target, 0o755); err != nil {
+				fmt.Println(err)
+			}
+			if err := syscall.Mount(source, target, "", syscall.MS_BIND, ""); err != nil {
+				fmt.Println("mount", bind, err)
+			}
+		}
 		grace, _ := time.ParseDuration(os.Getenv("CORACLE_TEST_GRACE"))
 		os.Exit(initd.Main(initd.Options{
-			UnitPath: []string{dir + "/etc", dir + "/lib"}, Config: dir + "/config", Run: dir + "/run", Journal: dir + "/journal", Cgroup: os.Getenv("CORACLE_TEST_CGROUP"),
+			UnitPath: []string{dir + "/etc", dir + "/lib"}, Config: dir + "/config", Run: dir + "/run", Journal: dir + "/journal", Cgroup: dir + "/cgroup",
 			Report: dir + "/report", Stub: []string{"/proc/self/exe", "exec-unit"}, Grace: grace,
 		}))
 	}
@@ -62,7 +73,9 @@ func (m *machine) output() string {
 }
 
 // boot starts a machine with unit files by their names below etc (or "config/…" for init's own configuration).
-func bootMachine(t *testing.T, units map[string]string) *machine {
+//
+// Each of cgroups is a directory of the host and one of the machine's, "/sys/fs/cgroup/cpu/x:DIR/cgroup/cpu".
+func bootMachine(t *testing.T, units map[string]string, cgroups ...string) *machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("making a pid namespace needs root")
@@ -83,7 +96,7 @@ func bootMachine(t *testing.T, units map[string]string) *machine {
 		m.write(name, text)
 	}
 	m.cmd = exec.Command("/proc/self/exe")
-	m.cmd.Env = []string{"CORACLE_TEST_INIT=" + dir, "CORACLE_TEST_GRACE=5s", "CORACLE_TEST_CGROUP=" + testCgroup(t), "PATH=" + os.Getenv("PATH")}
+	m.cmd.Env = []string{"CORACLE_TEST_INIT=" + dir, "CORACLE_TEST_GRACE=5s", "CORACLE_TEST_CGROUPS=" + strings.ReplaceAll(strings.Join(cgroups, " "), "DIR", dir), "PATH=" + os.Getenv("PATH")}
 	m.cmd.Stdout, m.cmd.Stderr = m, m
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
@@ -99,12 +112,6 @@ func bootMachine(t *testing.T, units map[string]string) *machine {
 	})
 	m.until("it answers", func() bool { _, err := initd.Call(dir+"/run", initd.Request{Verb: "status"}); return err == nil })
 	return m
-}
-
-// testCgroup makes hierarchies that look like version 1 to init, of real groups: a directory with links would not be followed.
-func testCgroup(t *testing.T) string {
-	t.Helper()
-	return filepath.Join(t.TempDir(), "none")
 }
 
 func (m *machine) write(name, text string) {
@@ -300,6 +307,81 @@ func TestShutdown(t *testing.T) {
 			}
 			if got := m.read("stopped"); got != "top\nbase\n" {
 				t.Errorf("stopped %q, want top before base", got)
+			}
+		})
+	}
+}
+
+func TestControlGroups(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("control groups need root")
+	}
+	// What the host has: a hierarchy for each controller (version 1), and one of version 2, which may be without controllers.
+	var v1, v2 []string
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(mounts), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 3 || !strings.HasPrefix(f[1], "/sys/fs/cgroup") {
+			continue
+		}
+		dir := filepath.Join(f[1], "coracle-initd-"+strconv.Itoa(os.Getpid()))
+		if f[2] == "cgroup" && !strings.Contains(f[1], "cpuset") {
+			v1 = append(v1, dir+":DIR/cgroup/"+filepath.Base(f[1]))
+		} else if f[2] == "cgroup2" {
+			v2 = append(v2, dir+":DIR/cgroup")
+		} else {
+			continue
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			for _, g := range []string{"runtime.slice/kind.service", "system.slice/whole.service", "runtime.slice", "system.slice", "."} {
+				_ = syscall.Rmdir(filepath.Join(dir, g))
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Errorf("%s is left", dir)
+			}
+		})
+	}
+	for name, binds := range map[string][]string{"version 1": v1, "version 2": v2} {
+		t.Run(name, func(t *testing.T) {
+			if len(binds) == 0 {
+				t.Skip("this host has none")
+			}
+			family := "[Service]\nExecStart=/bin/sh -c 'sleep 1000 & sleep 1000 & wait'\n"
+			m := bootMachine(t, map[string]string{"whole.service": family, "kind.service": family + "KillMode=process\nSlice=runtime.slice\n"}, binds...)
+			m.call("start", "whole.service", "kind.service")
+			m.until("all run", func() bool { return m.unit("whole.service").Tasks == 3 && m.unit("kind.service").Tasks == 3 })
+			if got := m.unit("kind.service").Cgroup; got != "/runtime.slice/kind.service" {
+				t.Errorf("the group of kind.service is %s", got)
+			}
+			for _, b := range binds {
+				dir, _, _ := strings.Cut(b, ":")
+				data, err := os.ReadFile(dir + "/runtime.slice/kind.service/cgroup.procs")
+				if pids := strings.Fields(string(data)); err != nil || len(pids) != 3 {
+					t.Errorf("%s has the processes %v, %v", dir, pids, err)
+				}
+			}
+			m.call("stop", "whole.service", "kind.service")
+			if u := m.unit("whole.service"); u.Active != "inactive" || len(u.PIDs) != 0 {
+				t.Errorf("whole.service: %+v", u)
+			}
+			if u := m.unit("kind.service"); u.Active != "inactive" || len(u.PIDs) != 2 {
+				t.Errorf("kind.service has %v, want the two that its KillMode spares", u.PIDs)
+			}
+			_ = m.cmd.Process.Kill()
+			<-m.ended
+			for _, b := range slices.Clone(binds) { // the last processes go with their namespace, which takes a moment
+				dir, _, _ := strings.Cut(b, ":")
+				m.until("its processes are gone", func() bool {
+					data, _ := os.ReadFile(dir + "/runtime.slice/kind.service/cgroup.procs")
+					return len(data) == 0
+				})
 			}
 		})
 	}

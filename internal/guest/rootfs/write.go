@@ -414,7 +414,7 @@ func (w *writer) kubernetes() {
 	if mirror == "" {
 		mirror = "https://602401143452.dkr.ecr." + w.o.Region + ".amazonaws.com"
 	}
-	w.file("etc/containerd/certs.d/_default/hosts.toml", "# The registry of the host is asked first, for the images of every registry.\n[host.\""+mirror+"\"]\n  capabilities = [\"pull\", \"resolve\"]\n", 0o644)
+	w.file("etc/containerd/certs.d/_default/hosts.toml", "# The registry of the host is asked for the images of every registry, and there is none to ask after it.\nserver = \""+mirror+"\"\n\n[host.\""+mirror+"\"]\n  capabilities = [\"pull\", \"resolve\"]\n", 0o644)
 	for _, name := range Plugins {
 		if w.err != nil || w.o.Program == nil {
 			return

@@ -255,7 +255,7 @@ func split(s string) ([]word, error) {
 		case c == '\\' && i+1 < len(s) && quote != '\'':
 			text, n := escape(s[i+1:])
 			b.WriteString(text)
-			in = true
+			in, quoted = true, true
 			i += n
 		case quote != 0:
 			if c == quote {
