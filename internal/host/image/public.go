@@ -177,7 +177,7 @@ func (r *Registry) refuse(full, host string, err error) error {
 	var network net.Error
 	if errors.As(err, &network) {
 		r.unreached.set(host, err)
-		return Denied(fmt.Sprintf("%s is not in Coracle's registry, and %s cannot be reached from here (%v): where there is a network, docker pull %s; docker save %[1]s -o FILE; and here: coracle images load FILE", full, host, shortest(err), full))
+		return Denied(fmt.Sprintf("%s is not in Coracle's registry, and %s cannot be reached from here (%v): \"docker save %[1]s -o FILE\" where it is, \"coracle images load FILE\" here", full, host, shortest(err)))
 	}
 	return Denied(fmt.Sprintf("fetch %s: %v", full, err))
 }
