@@ -75,6 +75,7 @@ func Stamps() map[string]string {
 	return map[string]string{
 		containerd + "/version.Version":                 Pinned(containerd),
 		vpcCNI + "/pkg/version.Version":                 Pinned(vpcCNI),
+		"main.version":                                  Pinned(vpcCNI), // of its plugins: ipamd serves those of its own version only
 		"sigs.k8s.io/aws-iam-authenticator/pkg.Version": Pinned("sigs.k8s.io/aws-iam-authenticator"),
 		cni + "/pkg/utils/buildversion.BuildVersion":    Pinned(cni),
 		coredns + "/coremain.gitTag":                    Pinned(coredns),
