@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/coracle-eks/coracle/internal/guest/node"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 )
 
@@ -25,8 +24,7 @@ func (r *run) containerd(c *NodeConfig) error {
 	if c.Spec.FeatureGates[fastImagePull] {
 		r.log("warn", "featureGates.FastImagePull is ignored: this machine has no SOCI snapshotter")
 	}
-	cdi := node.AtLeast(c.Status.KubeletVersion, "1.32")
-	options := rootfs.ContainerdOptions{SandboxImage: c.Status.Defaults.SandboxImage, BaseRuntimeSpec: baseRuntimeSpec, EnableCDI: &cdi}
+	options := rootfs.ContainerdOptions{SandboxImage: c.Status.Defaults.SandboxImage, BaseRuntimeSpec: baseRuntimeSpec}
 	user := c.Spec.Containerd.Config
 	r.log("info", "Writing containerd config to file..", "path", containerdConfig)
 	if user == "" {

@@ -22,7 +22,6 @@ type ContainerdOptions struct {
 	Version         int // of the configuration's form: 3, or 2 for what is to be migrated; 0 means 3
 	SandboxImage    string
 	BaseRuntimeSpec string // a file; empty: containerd's own
-	EnableCDI       *bool  // nil: containerd's default
 	Imports         bool   // of /etc/containerd/config.d
 }
 
@@ -48,9 +47,6 @@ func ContainerdConfig(o ContainerdOptions) string {
 	line("\n[grpc]\naddress = \"/run/containerd/containerd.sock\"")
 	table(runtime, "")
 	line("restrict_oom_score_adj = true")
-	if o.EnableCDI != nil {
-		line("enable_cdi = %t", *o.EnableCDI)
-	}
 	if o.Version == 2 {
 		line("sandbox_image = %q", o.SandboxImage)
 	} else {
