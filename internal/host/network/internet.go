@@ -151,7 +151,7 @@ func (n *Network) makeHost(s *namespace) error {
 	if err := here.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT, IP: gateway.AsSlice(), HardwareAddr: routerMAC}); err != nil {
 		return err
 	}
-	if err := here.AddrReplace(link, &netlink.Addr{IPNet: ipNet(host(address)), Scope: int(netlink.SCOPE_UNIVERSE)}); err != nil {
+	if err := here.onlyAddress(link, address); err != nil {
 		return err
 	}
 	err = here.setRoutes(map[destination]kernelRoute{
@@ -172,6 +172,25 @@ func (n *Network) makeHost(s *namespace) error {
 	}
 	defer self.Close()
 	return hostRules(n.o.Owner, n.o.PublicRange).apply(self, &n.applied)
+}
+
+// onlyAddress gives a link one IPv4 address, in place of one of an earlier data directory's range.
+func (s *namespace) onlyAddress(link netlink.Link, address netip.Addr) error {
+	has, err := again(func() ([]netlink.Addr, error) { return s.AddrList(link, netlink.FAMILY_V4) })
+	if err != nil {
+		return err
+	}
+	for _, a := range has {
+		if p, ok := prefixOf(a.IPNet); ok && p != host(address) {
+			if err := s.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+				return fmt.Errorf("take the address %s from %s: %w", p, link.Attrs().Name, err)
+			}
+		}
+	}
+	if err := s.AddrReplace(link, &netlink.Addr{IPNet: ipNet(host(address))}); err != nil {
+		return fmt.Errorf("give %s the address %s: %w", link.Attrs().Name, address, err)
+	}
+	return nil
 }
 
 // internetRoutes are those that belong to no VPC.

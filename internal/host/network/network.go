@@ -76,8 +76,8 @@ type held struct {
 
 // New is the network of an owner. It has no side effects.
 func New(o Options) (*Network, error) {
-	if len(o.Owner) < 10 {
-		return nil, fmt.Errorf("network: the owner %q must have at least 10 characters", o.Owner)
+	if err := validOwner(o.Owner); err != nil {
+		return nil, err
 	}
 	if o.Store == nil {
 		return nil, errors.New("network: there is no store")
@@ -89,6 +89,14 @@ func New(o Options) (*Network, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Network{o: o, applied: applied{has: map[string]appliedState{}}, locks: map[string]*sync.Mutex{}, held: map[string]map[string]held{}}, nil
+}
+
+// validOwner refuses what would name other things than an owner's.
+func validOwner(owner string) error {
+	if len(owner) < 10 || strings.Trim(owner, "0123456789abcdef") != "" {
+		return fmt.Errorf("network: the owner %q must have at least 10 hexadecimal digits", owner)
+	}
+	return nil
 }
 
 // resync is how often everything is looked at although the store says nothing: somebody may have removed a link by hand.

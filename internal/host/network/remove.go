@@ -13,8 +13,11 @@ import (
 )
 
 // Remove removes every namespace, link, route and nftables table of an owner, and says which. It needs neither daemon nor store,
-// and may be called again after it failed.
+// and may be called again after it failed. The owner's directory below /run goes with what processes have left there: they must have ended.
 func Remove(owner string) (removed []string, err error) {
+	if err := validOwner(owner); err != nil {
+		return nil, err
+	}
 	var failures []error
 	link := HostLink(owner)
 	switch l, err := netlink.LinkByName(link); {
@@ -52,8 +55,11 @@ func Remove(owner string) (removed []string, err error) {
 	if err := removeNamespace(filepath.Join(runDirectory(owner), "netns")); err != nil {
 		failures = append(failures, err)
 	}
-	// What others keep beside it stays for them to remove.
-	os.Remove(runDirectory(owner))
+	if len(failures) == 0 { // nothing is mounted below any more
+		if err := os.RemoveAll(runDirectory(owner)); err != nil {
+			failures = append(failures, err)
+		}
+	}
 	return removed, errors.Join(failures...)
 }
 

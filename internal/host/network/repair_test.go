@@ -275,6 +275,9 @@ func TestRemoveLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	if err := os.Mkdir(filepath.Join(runDirectory(w.owner), "endpoint"), 0o755); err != nil {
+		t.Fatal(err) // of a process that has ended
+	}
 	w.stop()
 	removed, err := Remove(w.owner)
 	if err != nil {
