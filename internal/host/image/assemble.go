@@ -87,6 +87,13 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 			return fmt.Errorf("store %s: %w", recipe.reference, err)
 		}
 		storedOne.Here()
+		repository, _, err := split(recipe.reference)
+		if err != nil {
+			return err
+		}
+		if err := r.dropUntagged(ctx, repository); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
 		return err

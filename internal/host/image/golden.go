@@ -63,8 +63,9 @@ func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err
 	dir = filepath.Join(r.options.Dir, "golden", hex.EncodeToString(key.Sum(nil))[:16])
 	r.unpacking.Lock()
 	defer r.unpacking.Unlock()
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err == nil {
+		return dir, nil // in use
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}

@@ -109,6 +109,9 @@ func Open(o Options) (*Registry, error) {
 	if r.storage, err = storage.NewRegistry(ctx, r.driver, storage.EnableDelete); err != nil {
 		return nil, fmt.Errorf("open the registry of images: %w", err)
 	}
+	if err := errors.Join(r.sweep(ctx), r.dropGolden()); err != nil {
+		return nil, fmt.Errorf("open the registry of images: %w", err)
+	}
 	r.app = handlers.NewApp(ctx, config)
 	return r, nil
 }

@@ -1,12 +1,17 @@
 package image
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/random"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/host/program"
@@ -138,4 +143,57 @@ func TestAssembleNeedsThePrograms(t *testing.T) {
 	if err := r.Assemble(t.Context(), "1.12"); err == nil || !strings.Contains(err.Error(), "1.12") {
 		t.Errorf("of an unknown version: %v", err)
 	}
+}
+
+func TestWhatIsDeletedGivesItsSpaceBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := open(t, Options{Dir: dir})
+	var archive bytes.Buffer
+	keep, drop := randomImage(t), randomImage(t)
+	if err := writeLayout(&archive, map[string]v1.Image{"quay.io/team/keep:v1": keep, "quay.io/team/drop:v1": drop}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Load(t.Context(), &archive, nobody{}); err != nil {
+		t.Fatal(err)
+	}
+	blobs := func() int {
+		found, err := filepath.Glob(filepath.Join(dir, "registry/docker/registry/v2/blobs/sha256/*/*/data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	before := blobs()
+	if err := r.DeleteImage(t.Context(), "quay.io/team/drop", hash(t, drop)); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(dir, "golden", "old")
+	if err := os.MkdirAll(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	yesterday := time.Now().Add(-goldenUnused - time.Hour)
+	if err := os.Chtimes(old, yesterday, yesterday); err != nil {
+		t.Fatal(err)
+	}
+
+	again := open(t, Options{Dir: dir})
+	if after := blobs(); after != before/2 {
+		t.Errorf("%d blobs of %d are left, want half", after, before)
+	}
+	if image, err := again.get(t.Context(), "quay.io/team/keep:v1"); err != nil || hash(t, image) != hash(t, keep) {
+		t.Errorf("the other image: %v", err)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an unused golden directory is still there: %v", err)
+	}
+}
+
+func randomImage(t *testing.T) v1.Image {
+	t.Helper()
+	image, err := random.Image(300, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
 }

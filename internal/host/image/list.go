@@ -219,6 +219,9 @@ func (r *Registry) DeleteTag(ctx context.Context, repository, tag string) error 
 
 // DeleteImage removes a manifest and its tags; no error when there is none.
 func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string) error {
+	if err := r.leaveGarbage(); err != nil {
+		return err
+	}
 	fail := func(err error) error { return fmt.Errorf("delete %s@%s: %w", repository, digestOf, err) }
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
@@ -249,6 +252,9 @@ func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string)
 
 // DeleteRepository removes a repository with its images; no error when there is none.
 func (r *Registry) DeleteRepository(ctx context.Context, repository string) error {
+	if err := r.leaveGarbage(); err != nil {
+		return err
+	}
 	stored := r.stored(repository)
 	for _, dir := range []string{"_manifests", "_layers", "_uploads"} { // another repository may be below it: "app" and "app/web"
 		err := os.RemoveAll(filepath.Join(r.options.Dir, "registry/docker/registry/v2/repositories", stored, dir))

@@ -1,0 +1,87 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/distribution/distribution/v3/registry/storage"
+	"github.com/distribution/distribution/v3/registry/storage/driver"
+)
+
+// Deleting an image deletes its name; its layers may be those of others, too. What nothing names any more is removed
+// when the next daemon opens the registry, because nothing is being pushed then: the library cannot tell a layer that
+// is not needed from one that is not needed yet.
+
+// garbageMark is there when something has been deleted.
+func (r *Registry) garbageMark() string { return filepath.Join(r.options.Dir, "garbage") }
+
+// leaveGarbage is called before something is deleted.
+func (r *Registry) leaveGarbage() error {
+	f, err := os.OpenFile(r.garbageMark(), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// sweep removes layers and manifests that belong to no image.
+func (r *Registry) sweep(ctx context.Context) error {
+	if _, err := os.Stat(r.garbageMark()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	err := storage.MarkAndSweep(ctx, r.driver, r.storage, storage.GCOpts{Quiet: true})
+	if err != nil && !errors.As(err, &driver.PathNotFoundError{}) {
+		return fmt.Errorf("remove layers that no image has: %w", err)
+	}
+	return os.Remove(r.garbageMark())
+}
+
+// dropUntagged deletes the images of an assembled repository that newer ones have replaced.
+func (r *Registry) dropUntagged(ctx context.Context, repository string) error {
+	images, err := r.Images(ctx, repository)
+	if err != nil {
+		return err
+	}
+	for _, image := range images {
+		if len(image.Tags) == 0 {
+			if err := r.DeleteImage(ctx, repository, image.Digest); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// goldenUnused is how long a golden directory is kept without being asked for. Machines that were made from it have
+// links of its files, and need it no more.
+const goldenUnused = 24 * time.Hour
+
+// dropGolden removes golden directories that are no longer asked for.
+func (r *Registry) dropGolden() error {
+	all, err := os.ReadDir(filepath.Join(r.options.Dir, "golden"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, dir := range all {
+		info, err := dir.Info()
+		if err != nil {
+			return err
+		}
+		if time.Since(info.ModTime()) > goldenUnused {
+			if err := os.RemoveAll(filepath.Join(r.options.Dir, "golden", dir.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
