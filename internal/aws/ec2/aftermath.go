@@ -93,18 +93,18 @@ func (a Aftermath) bury(in scope, r record.Instance, machine record.Machine, now
 	if err != nil {
 		return 0, false, err
 	}
-	if r.Wanted != types.InstanceStateNameTerminated || holds {
-		err := a.edit(in, r, func(c *change, r *record.Instance) error {
-			if r.Wanted != types.InstanceStateNameTerminated { // it ended, or never began, by itself
-				code, message := machine.FailureCode, machine.Failure
-				if code == "" {
-					code, message = "Server.InternalError", "The machine has ended"
-				}
-				c.terminate(r, code, message, code)
+	if r.Wanted != types.InstanceStateNameTerminated { // it ended, or never began, by itself
+		return 0, false, a.edit(in, r, func(c *change, r *record.Instance) error {
+			code, message := machine.FailureCode, machine.Failure
+			if code == "" {
+				code, message = "Server.InternalError", "The machine has ended"
 			}
-			return c.strip(r)
+			c.terminate(r, code, message, code)
+			return nil
 		})
-		return 0, false, err
+	}
+	if holds {
+		return 0, false, a.strip(in, r)
 	}
 	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
 		return left, false, nil
@@ -139,27 +139,46 @@ func (a Aftermath) holds(in scope, r record.Instance) (bool, error) {
 	return len(interfaces) > 0, err
 }
 
-// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached.
-func (c *change) strip(r *record.Instance) error {
-	interfaces, err := c.s.interfacesOf(c.scope, r.ID)
+// strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each interface is a change of its
+// own, because it may have many addresses.
+func (a Aftermath) strip(in scope, r record.Instance) error {
+	interfaces, err := a.s.interfacesOf(in, r.ID)
 	if err != nil {
 		return err
 	}
 	for _, ni := range interfaces {
-		if ni.Attachment.DeleteOnTermination {
-			if _, err := c.removeInterface(ni.ID); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.s.interfaces.edit(c, ni.ID, func(ni *record.NetworkInterface) error {
-			c.takeBack(ni)
-			ni.Attachment = nil
-			return nil
-		}); err != nil {
+		if err := a.s.commit(in, nil, func(c *change) error { return c.unplug(ni.ID, r.ID) }); err != nil {
 			return err
 		}
 	}
+	return a.edit(in, r, func(c *change, r *record.Instance) error { return c.dropVolumes(r) })
+}
+
+// unplug ends the attachment of an interface to an instance that has ended, if it is still attached to it.
+func (c *change) unplug(id, instanceID string) error {
+	row, err := c.s.interfaces.table.Get(c, c.key(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	attachment := row.Value.Attachment
+	switch {
+	case attachment == nil || attachment.InstanceID != instanceID:
+		return nil
+	case attachment.DeleteOnTermination:
+		_, err := c.removeInterface(id)
+		return err
+	}
+	return c.s.interfaces.edit(c, id, func(ni *record.NetworkInterface) error {
+		c.takeBack(ni)
+		ni.Attachment = nil
+		return nil
+	})
+}
+
+func (c *change) dropVolumes(r *record.Instance) error {
 	for _, b := range r.BlockDevices {
 		if _, err := c.s.volumes.table.Get(c, c.key(b.VolumeID)); errors.Is(err, store.ErrNotFound) {
 			continue

@@ -450,17 +450,15 @@ func (s *Service) DeleteFleets(ctx context.Context, in *ec2.DeleteFleetsInput) (
 				return wire.Errorf(string(types.DeleteFleetErrorCodeFleetNotInDeletableState), "An instant fleet is deleted with its instances: set TerminateInstances.")
 			}
 			success = types.DeleteFleetSuccessItem{FleetId: aws.String(id), PreviousFleetState: s.viewFleet(c.scope, r).FleetState}
-			if *in.TerminateInstances {
-				if err := c.terminateFleet(r); err != nil {
-					return err
-				}
-			}
 			return s.fleets.edit(c, id, func(r *record.Fleet) error {
 				r.Deleted, r.Terminating = true, r.Terminating || *in.TerminateInstances
 				success.CurrentFleetState = s.viewFleet(c.scope, *r).FleetState
 				return nil
 			})
 		})
+		if err == nil && *in.TerminateInstances {
+			err = s.terminateFleet(ctx, id)
+		}
 		var refused *wire.Error
 		switch {
 		case err == nil:
@@ -481,21 +479,38 @@ func (s *Service) DeleteFleets(ctx context.Context, in *ec2.DeleteFleetsInput) (
 	return out, nil
 }
 
-// terminateFleet terminates the instances of a fleet that are there.
-func (c *change) terminateFleet(r record.Fleet) error {
-	for _, l := range r.Launched {
-		for _, id := range l.InstanceIDs {
-			if _, err := c.s.instances.table.Get(c, c.key(id)); err != nil {
-				continue // gone
-			}
-			if err := c.s.instances.edit(c, id, func(r *record.Instance) error {
-				if r.Wanted != types.InstanceStateNameTerminated {
-					c.terminate(r, userInitiatedShutdown, userInitiatedReason, userInitiated)
+// terminateFleet terminates the instances of a fleet that are there. It may be asked again.
+func (s *Service) terminateFleet(ctx context.Context, id string) error {
+	in, err := scopeOf(ctx)
+	if err != nil {
+		return err
+	}
+	fleet, err := s.fleets.value(in, &id)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, l := range fleet.Launched {
+		ids = append(ids, l.InstanceIDs...)
+	}
+	for some := range slices.Chunk(ids, instancesPerChange) {
+		if err := s.commit(in, nil, func(c *change) error {
+			for _, id := range some {
+				if _, err := s.instances.table.Get(c, c.key(id)); err != nil {
+					continue // gone
 				}
-				return nil
-			}); err != nil {
-				return err
+				if err := s.instances.edit(c, id, func(r *record.Instance) error {
+					if r.Wanted != types.InstanceStateNameTerminated {
+						c.terminate(r, userInitiatedShutdown, userInitiatedReason, userInitiated)
+					}
+					return nil
+				}); err != nil {
+					return err
+				}
 			}
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return nil

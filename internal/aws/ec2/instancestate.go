@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,20 +15,38 @@ import (
 
 // changeStates changes what is wanted of instances and says how their states changed.
 func (s *Service) changeStates(ctx context.Context, dryRun *bool, ids []string, edit func(c *change, r *record.Instance, state types.InstanceStateName) error) ([]types.InstanceStateChange, error) {
-	var changes []types.InstanceStateChange
-	err := s.write(ctx, dryRun, func(c *change) error {
-		changes = []types.InstanceStateChange{}
-		return c.eachInstance(ids, func(r *record.Instance, state types.InstanceStateName) error {
-			if err := edit(c, r, state); err != nil {
+	if len(ids) == 0 {
+		return nil, missing("InstanceId")
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	all := []types.InstanceStateChange{}
+	for some := range slices.Chunk(ids, instancesPerChange) {
+		var changes []types.InstanceStateChange
+		if err := s.write(ctx, dryRun, func(c *change) error {
+			changes = nil
+			// Nothing happens to any of them unless it can to all.
+			if err := c.eachInstance(ids, func(r *record.Instance, state types.InstanceStateName) error {
+				return edit(c, r, state)
+			}); err != nil {
 				return err
 			}
-			changes = append(changes, types.InstanceStateChange{
-				InstanceId: aws.String(r.ID), PreviousState: viewState(state), CurrentState: viewState(record.InstanceState(*r, s.machine(c.scope, *r))),
+			*c = change{scope: c.scope, s: s, pending: map[string]*pending{}}
+			return c.eachInstance(some, func(r *record.Instance, state types.InstanceStateName) error {
+				if err := edit(c, r, state); err != nil {
+					return err
+				}
+				changes = append(changes, types.InstanceStateChange{
+					InstanceId: aws.String(r.ID), PreviousState: viewState(state), CurrentState: viewState(record.InstanceState(*r, s.machine(c.scope, *r))),
+				})
+				return nil
 			})
-			return nil
-		})
-	})
-	return changes, err
+		}); err != nil {
+			return nil, err
+		}
+		ids = ids[len(some):]
+		all = append(all, changes...)
+	}
+	return all, nil
 }
 
 // terminate wants an instance gone.

@@ -25,10 +25,10 @@ var reservationNames = naming{prefix: "r-"}
 const (
 	// maxInstances is how many instances an account may have in a region.
 	maxInstances = 20000
-	// launchesPerChange and bytesPerChange keep a transaction within what etcd takes; a larger launch is several of them.
-	launchesPerChange = 100
-	bytesPerChange    = 4 << 20
-	bytesPerLaunch    = 16 << 10 // without user data, generously
+	// launchesPerChange and instancesPerChange keep a transaction within what any etcd takes (128 operations, of which a launch
+	// needs up to ten and a stop three); a larger request is several of them.
+	launchesPerChange  = 10
+	instancesPerChange = 40
 )
 
 // RunInstances launches instances: it records what is wanted, and internal/host/machine boots them.
@@ -65,7 +65,6 @@ func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
 	}
 	var reservation string
 	var launched []record.Instance
-	perChange := max(1, min(launchesPerChange, bytesPerChange/(bytesPerLaunch+2*len(l.userData))))
 	for {
 		var now string
 		var there, fresh []record.Instance
@@ -79,7 +78,7 @@ func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
 				done = true
 				return nil
 			}
-			fresh, err = c.launchSome(l, now, len(there), min(l.most-len(there), perChange))
+			fresh, err = c.launchSome(l, now, len(there), min(l.most-len(there), launchesPerChange))
 			return err
 		})
 		switch {
@@ -134,7 +133,7 @@ func (s *Service) takeDown(in scope, launched []record.Instance) error {
 	for _, r := range launched {
 		ids = append(ids, r.ID)
 	}
-	for some := range slices.Chunk(ids, launchesPerChange) {
+	for some := range slices.Chunk(ids, instancesPerChange) {
 		if err := s.commit(in, nil, func(c *change) error {
 			return c.eachInstance(some, func(r *record.Instance, _ types.InstanceStateName) error {
 				c.terminate(r, "Server.InternalError", "Launch of the reservation failed", "Server.InternalError")
@@ -156,25 +155,24 @@ func (c *change) launchSome(l *launch, reservation string, there, n int) ([]reco
 	if len(all)+max(l.least-there, 1) > maxInstances {
 		return nil, wire.Errorf("InstanceLimitExceeded", "You have requested more instances (%d) than your current instance limit of %d allows for the specified instance type. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", len(all)+l.least-there, maxInstances)
 	}
-	asked := n
-	n = min(n, maxInstances-len(all))
 	ports, err := c.plug(l)
 	if err != nil {
 		return nil, err
 	}
+	// There must be room for the least that is wanted, of which this is perhaps a part only.
+	room := maxInstances - len(all)
 	for _, p := range ports {
-		if p.subnet.ID == "" || p.automatic == 0 {
-			continue
-		}
 		need := 0
 		for _, other := range ports {
-			if other.subnet.ID == p.subnet.ID {
+			if other.existing == "" && other.subnet.ID == p.subnet.ID {
 				need += other.automatic
 			}
 		}
-		n = min(n, c.s.freeAddresses(c.scope, p.subnet)/need)
+		if p.existing == "" && need > 0 {
+			room = min(room, c.s.freeAddresses(c.scope, p.subnet)/need)
+		}
 	}
-	if n < min(asked, max(l.least-there, 1)) {
+	if n = min(n, room); n < 1 || room < l.least-there {
 		return nil, insufficientAddresses()
 	}
 	rows := make([]record.Instance, n)

@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -19,8 +20,10 @@ import (
 
 const (
 	maxTemplates = 5000
-	// maxTemplateVersions keeps the deletion of a template within what etcd takes.
-	maxTemplateVersions = 5000
+	// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-template-limits.html
+	maxTemplateVersions = 10000
+	// versionsPerChange keeps the deletion of a template within what etcd takes.
+	versionsPerChange = 100
 )
 
 func (s *Service) templateKind() kind[record.LaunchTemplate, types.LaunchTemplate] {
@@ -184,21 +187,45 @@ func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *ec2.ModifyLaunch
 // DeleteLaunchTemplate deletes a launch template with all its versions.
 func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *ec2.DeleteLaunchTemplateInput) (*ec2.DeleteLaunchTemplateOutput, error) {
 	var view types.LaunchTemplate
-	err := s.write(ctx, in.DryRun, func(c *change) error {
-		t, err := s.templateNamed(c.scope, in.LaunchTemplateId, in.LaunchTemplateName)
-		if err != nil {
-			return err
+	for {
+		var left int
+		if err := s.write(ctx, in.DryRun, func(c *change) error {
+			t, err := s.templateNamed(c.scope, in.LaunchTemplateId, in.LaunchTemplateName)
+			if err != nil {
+				return err
+			}
+			view = s.templates.view(c.scope, t)
+			rows, err := s.versions.List(c, store.Prefix(c.account, c.region, t.ID))
+			if err != nil {
+				return err
+			}
+			// The default version goes with the template itself, at last.
+			slices.SortFunc(rows, func(a, b store.Row[record.LaunchTemplateVersion]) int {
+				switch t.DefaultVersion {
+				case a.Value.Number:
+					return 1
+				case b.Value.Number:
+					return -1
+				}
+				return cmp.Compare(a.Key, b.Key)
+			})
+			now := rows[:min(len(rows), versionsPerChange)]
+			for _, row := range now {
+				c.add("version/"+row.Key, &pending{op: func() store.Op { return s.versions.DeleteOp(row) }})
+			}
+			if left = len(rows) - len(now); left > 0 {
+				return nil
+			}
+			if _, err := s.templates.remove(c, t.ID); err != nil {
+				return err
+			}
+			c.add("templatename/"+t.Name, &pending{op: func() store.Op { return s.templateNames.RemoveOp(store.Key(c.account, c.region, t.Name)) }})
+			return nil
+		}); err != nil {
+			return nil, err
 		}
-		view = s.templates.view(c.scope, t)
-		if _, err := s.templates.remove(c, t.ID); err != nil {
-			return err
+		if left == 0 {
+			return &ec2.DeleteLaunchTemplateOutput{LaunchTemplate: &view}, nil
 		}
-		rows, err := s.versions.List(c, store.Prefix(c.account, c.region, t.ID))
-		for _, row := range rows {
-			c.add("version/"+row.Key, &pending{op: func() store.Op { return s.versions.DeleteOp(row) }})
-		}
-		c.add("templatename/"+t.Name, &pending{op: func() store.Op { return s.templateNames.RemoveOp(store.Key(c.account, c.region, t.Name)) }})
-		return err
-	})
-	return &ec2.DeleteLaunchTemplateOutput{LaunchTemplate: &view}, err
+	}
 }

@@ -343,8 +343,8 @@ func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *ec2.Dele
 		if len(in.Versions) == 0 {
 			return missing("LaunchTemplateVersion")
 		}
-		if len(in.Versions) > 200 {
-			return invalid("At most 200 versions can be deleted in one call.")
+		if len(in.Versions) > versionsPerChange {
+			return invalid("At most %d versions can be deleted in one call.", versionsPerChange)
 		}
 		// Nobody may make one of them the default meanwhile.
 		if err := s.templates.claim(c, t.ID); err != nil {
