@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
 	"github.com/coracle-eks/coracle/internal/cluster/addon"
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
@@ -91,6 +93,12 @@ func (d *daemon) openClusters() (*clusters, error) {
 		EC2: func(account, region string) nodecertificates.EC2 { return d.eksEC2(account, region) },
 	}).Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
+	c.controllers = append(c.controllers, group.New(group.Options{
+		Store: d.store, Log: d.log,
+		EC2: func(account, region, role string) group.EC2 {
+			return ec2.NewFromConfig(d.front.config(region, d.front.identity.ServiceRoleCredentials(account, path.Base(role), "AutoScaling")))
+		},
+	}).Controllers()...)
 	c.controllers = append(c.controllers, lifecycle.New(lifecycle.Options{Store: d.store, EC2: d.front.ec2}).Controllers()...)
 	return c, nil
 }
@@ -99,7 +107,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 func (d *daemon) ownAddresses() []string {
 	own := []string{d.settings.Listen}
 	if d.host.apis != nil {
-		host := d.host.apis.Addr().Addr().String()
+		host := d.host.apis.Address().String()
 		for _, port := range []string{"443", "80", "4566"} {
 			own = append(own, net.JoinHostPort(host, port))
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
+	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
@@ -61,6 +62,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2ser
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
 	mux.Register(wire.IAM, iamservice.New(s, who, nil))
 	mux.Register(wire.Logs, logsservice.New(logs))
+	mux.Register(wire.AutoScaling, autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 	mux.Register(wire.SSM, ssmservice.New(ssmservice.Options{Store: s}))
 	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 }

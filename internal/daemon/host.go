@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -24,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // ec2Principal assumes the roles of instances.
@@ -127,7 +129,36 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all = append(all, h.network.Controllers()...)
 	all = append(all, h.apis.Controller())
 	all = append(all, machines.Controllers()...)
-	return append(all, described.Controllers()...)
+	all = append(all, described.Controllers()...)
+	return append(all, d.cache())
+}
+
+// cache makes the images of a cluster's nodes when its control plane is ready, so that its first machine does not wait for them.
+func (d *daemon) cache() reconcile.Controller {
+	planes := record.ControlPlanes(d.store)
+	clusters := record.Clusters(d.store)
+	return reconcile.Controller{
+		Name:    "images",
+		Sources: []reconcile.Source{reconcile.Table(planes, "")},
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			plane, err := planes.Get(ctx, key)
+			if errors.Is(err, store.ErrNotFound) || err == nil && !plane.Value.Ready {
+				return reconcile.Result{}, nil
+			}
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			cluster, err := clusters.Get(ctx, key)
+			if errors.Is(err, store.ErrNotFound) {
+				return reconcile.Result{}, nil
+			}
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			_, err = d.host.cachedImages(ctx, cluster.Value.Region, plane.Value.Version)
+			return reconcile.Result{}, err
+		},
+	}
 }
 
 // simulatedDir is where simulated kubelets are found.

@@ -237,6 +237,9 @@ func (a *APIs) Close() error {
 	return nil
 }
 
+// Address is where the APIs are taken calls at, inside every VPC.
+func (a *APIs) Address() netip.Addr { return a.o.Address }
+
 // Addr is the address of the AWS APIs.
 func (a *APIs) Addr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.o.Address, httpsPort))
