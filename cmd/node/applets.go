@@ -11,6 +11,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
+	"github.com/coracle-eks/coracle/internal/guest/kubeproxy"
 	"github.com/coracle-eks/coracle/internal/guest/nodeadm"
 	"github.com/coracle-eks/coracle/internal/guest/systemctl"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
@@ -29,10 +30,12 @@ var applets = map[string]applet{
 	"poweroff":   func(args []string) int { return control.Power("poweroff", args) },
 	"halt":       func(args []string) int { return control.Power("halt", args) },
 
-	"cloud-init": func(args []string) int { return cloudinit.Main(args, os.Stdout, os.Stderr) },
-	"nodeadm":    func(args []string) int { return nodeadm.Main(args, os.Stdout, os.Stderr) },
-	"imds":       func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
-	"sudo":       sudo,
+	"cloud-init":   func(args []string) int { return cloudinit.Main(args, os.Stdout, os.Stderr) },
+	"nodeadm":      func(args []string) int { return nodeadm.Main(args, os.Stdout, os.Stderr) },
+	"ec2-metadata": func(args []string) int { return imds.EC2Metadata(args, os.Stdout, os.Stderr) },
+	"hostnamectl":  control.Hostnamectl,
+	"imds":         func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
+	"sudo":         sudo,
 
 	"eks-bootstrap":         func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
 	"get-ecr-uri":           func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },
@@ -40,6 +43,7 @@ var applets = map[string]applet{
 	"private-dns-name":      func([]string) int { return bootstrap.PrivateDNSName(os.Stdout, os.Stderr) },
 	"provider-id":           func([]string) int { return bootstrap.ProviderID(os.Stdout, os.Stderr) },
 	"bottlerocket-settings": func([]string) int { return bottlerocket.Main(os.Stdout, os.Stderr) },
+	"kube-proxy":            kubeproxy.Main, // in its image
 	"pull-sandbox-image":    func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
 }
 

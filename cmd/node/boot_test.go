@@ -81,13 +81,7 @@ type machine struct {
 // newMachine makes a machine with user data, in which @ENDPOINT@, @CA@ and @AWS@ are replaced by those of the test. It is off.
 func newMachine(t testing.TB, family, version, userData string) *machine {
 	owner := machinetest.Owner(t)
-	programs := program.Open(program.Options{DataDir: t.TempDir()})
-	if _, err := programs.Path("containerd"); err != nil && os.Getenv(program.EnvDir) == "" {
-		programs = program.In("../../bin/node")
-	}
-	if _, err := programs.Path("containerd"); err != nil {
-		t.Skip("the programs of nodes are not built: ", err)
-	}
+	programs := programs(t)
 	kube, err := bundles(t).Find(version)
 	if err != nil {
 		t.Skip("the programs of Kubernetes are not built: ", err)
@@ -115,7 +109,7 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 			if name == program.Machine {
 				return self, nil
 			}
-			return programs.Path(name)
+			return programs(name)
 		},
 	}
 	if family == rootfs.Bottlerocket {
@@ -172,6 +166,25 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 
 // builtNode is the program as it is built for users, when a test is about that; else machines run the test program.
 var builtNode string
+
+// programs finds the programs of nodes, in the tree as well when those there are of another version.
+func programs(t testing.TB) func(name string) (string, error) {
+	found := program.Open(program.Options{DataDir: t.TempDir()})
+	if _, err := found.Path("containerd"); err == nil {
+		return found.Path
+	}
+	if _, err := os.Stat("../../bin/node/containerd"); err != nil {
+		t.Skip("the programs of nodes are not built")
+	}
+	return func(name string) (string, error) {
+		if name == "runc" {
+			return found.Path(name)
+		}
+		path := filepath.Join("../../bin/node", name)
+		_, err := os.Stat(path)
+		return path, err
+	}
+}
 
 func bundles(testing.TB) *bundle.Bundles {
 	dir := os.Getenv(bundle.EnvDir)

@@ -25,7 +25,7 @@ type Options struct {
 	// SandboxImage is the pause image, as the kubelet and containerd name it.
 	SandboxImage string
 	// RegistryMirror is the base URL (with scheme) of the daemon's registry, asked first for every image of any registry;
-	// empty means the registry of EKS in the region by its name, which the VPC's DNS resolves to the daemon.
+	// empty means api.ecr.REGION.amazonaws.com, which the VPC's DNS resolves to the daemon.
 	RegistryMirror string
 	// Program finds a program of the machine on the host: coracle-node, containerd, ... ([program.Programs.Path]).
 	Program func(name string) (string, error)

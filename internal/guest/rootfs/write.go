@@ -334,9 +334,9 @@ func (w *writer) certificates() {
 
 // commands makes the names by which coracle-node is called.
 func (w *writer) commands() {
-	names := []string{"bin/systemctl", "bin/journalctl", "bin/imds", "sbin/init", "sbin/reboot", "sbin/poweroff", "sbin/halt", "sbin/shutdown"}
+	names := []string{"bin/systemctl", "bin/journalctl", "bin/hostnamectl", "bin/imds", "sbin/init", "sbin/reboot", "sbin/poweroff", "sbin/halt", "sbin/shutdown"}
 	if w.o.Family != Bottlerocket {
-		names = append(names, "bin/cloud-init")
+		names = append(names, "bin/cloud-init", "bin/ec2-metadata")
 	}
 	if w.o.KubernetesVersion != "" {
 		switch w.o.Family {
@@ -412,7 +412,7 @@ func (w *writer) kubernetes() {
 	}
 	mirror := w.o.RegistryMirror
 	if mirror == "" {
-		mirror = "https://602401143452.dkr.ecr." + w.o.Region + ".amazonaws.com"
+		mirror = "https://api.ecr." + w.o.Region + ".amazonaws.com"
 	}
 	w.file("etc/containerd/certs.d/_default/hosts.toml", "# The registry of the host is asked for the images of every registry, and there is none to ask after it.\nserver = \""+mirror+"\"\n\n[host.\""+mirror+"\"]\n  capabilities = [\"pull\", \"resolve\"]\n", 0o644)
 	for _, name := range Plugins {
