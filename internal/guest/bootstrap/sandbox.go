@@ -38,12 +38,13 @@ func PullSandboxImage(stdout, stderr io.Writer) int {
 	}
 	args := []string{"--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"}
 	for attempt := 0; ; attempt++ {
-		pull := exec.CommandContext(ctx, "ctr", append(args[:len(args):len(args)], image)...)
-		pull.Stdout, pull.Stderr = stdout, stderr
-		if err = pull.Run(); err == nil {
+		out, err := exec.CommandContext(ctx, "ctr", append(args[:len(args):len(args)], image)...).CombinedOutput()
+		if err == nil {
+			fmt.Fprintf(stdout, "Image is up to date for %s\n", image)
 			return 0
 		}
-		fmt.Fprintf(stderr, "pull %s: %v\n", image, err)
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n") // a progress bar, and why it stopped
+		fmt.Fprintf(stderr, "pull %s: %v: %s\n", image, err, lines[len(lines)-1])
 		if attempt == 3 {
 			return 1
 		}
