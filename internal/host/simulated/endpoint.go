@@ -242,7 +242,8 @@ func (k *kubelet) handler() http.Handler {
 		case thing == "":
 			thing = "there is no /" + what
 		}
-		text := fmt.Sprintf("machine %s is simulated and nothing runs in its pods: %s (coracle serve --machines namespace runs real ones)", k.instance.ID, thing)
+		// No colon: an API server takes "a: b" for a Status in YAML, which says nothing.
+		text := fmt.Sprintf("machine %s is simulated and nothing runs in its pods, so %s (coracle serve --machines namespace runs real ones)", k.instance.ID, thing)
 		// An API server passes on the words of a 400, and of few others.
 		http.Error(w, text, http.StatusBadRequest)
 	})
