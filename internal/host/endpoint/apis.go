@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -52,7 +53,7 @@ type APIs struct {
 
 // apiPlace is one namespace.
 type apiPlace struct {
-	identity  [2]uint64
+	identity  uint64
 	listeners map[netip.AddrPort]net.Listener
 }
 
@@ -73,7 +74,7 @@ func (a *APIs) Controller() reconcile.Controller {
 		Name:      "vpc-apis",
 		Reconcile: a.reconcile,
 		Sources: []reconcile.Source{
-			func(ctx context.Context, changed func(string)) { changed(internet); <-ctx.Done() },
+			func(ctx context.Context, changed func(string)) { changed(network.InternetNamespace); <-ctx.Done() },
 			reconcile.Table(a.vpcs, ""),
 			reconcile.Mapped(a.endpoints, "", func(string) []string { return a.keys() }),
 		},
@@ -110,7 +111,7 @@ func (a *APIs) reconcile(ctx context.Context, key string) (reconcile.Result, err
 	if err := a.open(ctx, key, namespace, id, addresses); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listen for the AWS APIs: %w", err)
 	}
-	if len(addresses) == 0 && (a.o.Routers == nil || key == internet) {
+	if len(addresses) == 0 && (a.o.Routers == nil || key == network.InternetNamespace) {
 		return reconcile.Result{After: time.Second}, nil
 	}
 	return reconcile.Result{Gone: namespace == ""}, nil
@@ -119,8 +120,8 @@ func (a *APIs) reconcile(ctx context.Context, key string) (reconcile.Result, err
 // wanted is where to listen for a key. Nowhere for a VPC that is gone.
 func (a *APIs) wanted(ctx context.Context, key string) (namespace string, addresses []netip.Addr, err error) {
 	addresses = []netip.Addr{a.o.Address}
-	if key == internet {
-		return a.o.Namespace(internet), addresses, nil
+	if key == network.InternetNamespace {
+		return a.o.Namespace(network.InternetNamespace), addresses, nil
 	}
 	row, err := a.vpcs.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -143,11 +144,11 @@ func (a *APIs) wanted(ctx context.Context, key string) (namespace string, addres
 		}
 		addresses = append(addresses, own...)
 	}
-	return a.o.Namespace(vpc.ID), addresses, nil
+	return a.o.Namespace(network.VPCNamespace(vpc.ID)), addresses, nil
 }
 
 // open makes the sockets of a place those that are wanted.
-func (a *APIs) open(ctx context.Context, key, namespace string, id [2]uint64, addresses []netip.Addr) error {
+func (a *APIs) open(ctx context.Context, key, namespace string, id uint64, addresses []netip.Addr) error {
 	wanted := map[netip.AddrPort]bool{}
 	for _, address := range addresses {
 		for _, port := range apiPorts {

@@ -3,60 +3,29 @@ package endpoint
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/network"
 )
 
-// within runs f on a thread that is in the network namespace with that path, the host's when it is empty. Sockets that f makes
-// stay there. f must not start goroutines that make sockets.
+// within runs f on a thread that is in the network namespace with that path, the host's when it is empty; see [network.In].
 func within(namespace string, f func() error) error {
 	if namespace == "" {
 		return f()
 	}
-	there, err := os.Open(namespace)
-	if err != nil {
-		return fmt.Errorf("network namespace: %w", err)
-	}
-	defer there.Close()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		home, err := os.Open("/proc/thread-self/ns/net") // every thread is there when it runs no such f
-		if err != nil {
-			done <- err
-			return
-		}
-		defer home.Close()
-		if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-			runtime.UnlockOSThread()
-			done <- fmt.Errorf("enter network namespace %s: %w", namespace, err)
-			return
-		}
-		err = f()
-		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread()
-		} // else the thread ends with the goroutine
-		done <- err
-	}()
-	return <-done
+	return network.In(namespace, f)
 }
 
 // identity tells a namespace from another one that has its path later. A namespace in which we have a socket lives on, so
 // its number is not used again.
-func identity(namespace string) (id [2]uint64, err error) {
+func identity(namespace string) (uint64, error) {
 	if namespace == "" {
-		return id, nil
+		return 0, nil
 	}
-	var s unix.Stat_t
-	if err := unix.Stat(namespace, &s); err != nil {
-		return id, fmt.Errorf("network namespace %s: %w", namespace, err)
-	}
-	return [2]uint64{s.Dev, s.Ino}, nil
+	return network.Identity(namespace)
 }
 
 // listening lets a socket listen on addresses that are not there yet: who configures the namespace may be at work.

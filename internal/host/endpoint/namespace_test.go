@@ -1,13 +1,10 @@
 package endpoint
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -104,49 +101,6 @@ func dial(t *testing.T, namespace string, d net.Dialer, address string) (conn ne
 		t.Cleanup(func() { conn.Close() })
 	}
 	return conn, err
-}
-
-func TestThreadsComeHome(t *testing.T) {
-	t.Parallel()
-	ns := newNamespace(t, filepath.Join(t.TempDir(), "ns"))
-	host, err := os.Readlink("/proc/thread-self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	for range 50 {
-		go func() {
-			done <- within(ns, func() error {
-				here, err := os.Readlink("/proc/thread-self/ns/net")
-				if err == nil && here == host {
-					err = fmt.Errorf("it runs in the host's namespace")
-				}
-				return err
-			})
-		}()
-	}
-	for range 50 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	for range 50 {
-		go func() {
-			here, err := os.Readlink("/proc/thread-self/ns/net")
-			if err == nil && here != host {
-				err = fmt.Errorf("a thread stayed in %s", here)
-			}
-			done <- err
-		}()
-	}
-	for range 50 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	if err := within(filepath.Join(t.TempDir(), "none"), func() error { return nil }); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a namespace that is not there: %v", err)
-	}
 }
 
 // addAddress gives a link of the namespace that the thread is in an address.

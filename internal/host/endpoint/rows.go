@@ -11,6 +11,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -40,9 +41,6 @@ var (
 	linkLocalResolver  = netip.MustParseAddr("169.254.169.253")
 	linkLocalResolver6 = netip.MustParseAddr("fd00:ec2::253")
 )
-
-// internet is the name of the namespace between the host and the VPCs.
-const internet = "internet"
 
 // httpsPort is where the world finds an API server.
 const httpsPort = 443
@@ -148,7 +146,7 @@ func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfi
 			return out, fmt.Errorf("publicAccessCidrs of cluster %s: %w", cluster.Name, err)
 		}
 		out.Forwards = append(out.Forwards, Forward{
-			Namespace: c.o.Namespace(internet), Listen: netip.AddrPortFrom(public, httpsPort), Target: target, Allow: allow,
+			Namespace: c.o.Namespace(network.InternetNamespace), Listen: netip.AddrPortFrom(public, httpsPort), Target: target, Allow: allow,
 		})
 	}
 	out.Names = map[string][]netip.Addr{strings.ToLower(Name(cluster)): known}
@@ -190,7 +188,7 @@ func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]m
 			continue
 		}
 		r := Resolver{
-			Namespace: c.o.Namespace(vpc.ID),
+			Namespace: c.o.Namespace(network.VPCNamespace(vpc.ID)),
 			Region:    vpc.Region,
 			API:       c.o.API,
 			Records:   map[string][]netip.Addr{},

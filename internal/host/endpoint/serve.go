@@ -75,8 +75,8 @@ type server struct {
 // opened is one member of the Config at work.
 type opened struct {
 	namespace string
-	identity  [2]uint64 // of the namespace
-	shape     string    // what cannot be changed while it is open
+	identity  uint64 // of the namespace
+	shape     string // what cannot be changed while it is open
 	update    func(spec any)
 	close     func() // ends it
 	wait      func() // returns when everything of it has ended
@@ -113,7 +113,7 @@ func (s *server) moved() bool {
 			return true
 		}
 	}
-	seen := map[string][2]uint64{}
+	seen := map[string]uint64{}
 	for _, o := range s.open {
 		id, known := seen[o.namespace]
 		if !known {

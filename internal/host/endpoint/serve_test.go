@@ -177,14 +177,22 @@ func TestForwards(t *testing.T) {
 		t.Errorf("after the end: %q, %v", rest, err)
 	}
 
-	// A server that is not there refuses.
+	// A server that is not there is waited for, and another one takes its place. A connection does not wait for ever.
 	p.done(forward("127.0.0.1:1"))
-	conn, err := dial(t, client, net.Dialer{Timeout: 5 * time.Second}, "198.18.8.16:443")
-	if err == nil {
-		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err = conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("without a server: %v", err)
-		}
+	early, err := dial(t, client, net.Dialer{Timeout: 5 * time.Second}, "198.18.8.16:443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.done(forward(one))
+	says(t, early, "one")
+	p.done(forward("127.0.0.1:1"))
+	lost, err := dial(t, client, net.Dialer{Timeout: 5 * time.Second}, "198.18.8.16:443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err = lost.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("without a server: %v", err)
 	}
 
 	// What is no longer wanted is closed, and the address is free.
@@ -201,7 +209,7 @@ func TestNamespacesMayComeLateAndBeMadeAnew(t *testing.T) {
 	p := startProcess(t)
 	f := Forward{Namespace: path, Listen: netip.MustParseAddrPort("127.0.0.1:443"), Target: server}
 	problems := p.tell(Config{Forwards: []Forward{f}})
-	if why := problems[f.key()]; !strings.Contains(why, "no such file") {
+	if why := problems[f.key()]; !strings.Contains(why, "does not exist") {
 		t.Fatalf("without a namespace: %v", problems)
 	}
 	for range 2 {
