@@ -2,10 +2,7 @@ package daemon
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +10,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -82,39 +80,22 @@ type taken struct {
 	processes int
 }
 
-// machineMemory is what the machines of this daemon take: whatever is in the PID namespace of an instance's init, with what launched it.
+// machineMemory is what the machines of this daemon take: everything in them, with what launched it.
 func (d *daemon) machineMemory() map[string]taken {
 	const prefix = "machine/"
-	instance := map[string]string{} // by PID namespace
 	all := map[string]taken{}
 	for _, p := range d.processes.List(prefix) {
 		if !p.Running {
 			continue
 		}
 		id := strings.TrimPrefix(p.Name, prefix)
-		all[id] = taken{memory(p.PID), 1}
-		// The launcher's children are born in the machine's namespace.
-		if ns, err := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/ns/pid_for_children"); err == nil {
-			instance[ns] = id
+		t := taken{memory(p.PID), 1}
+		pids, _ := machine.PIDs(d.dir.Owner(), id) // what cannot be read is not shown
+		for _, pid := range pids {
+			t.bytes += memory(pid)
 		}
-	}
-	if len(instance) == 0 {
-		return all
-	}
-	own, _ := os.Readlink("/proc/self/ns/pid") // without it nothing is left out, and a launcher counts twice
-	paths, _ := filepath.Glob("/proc/[0-9]*")  // the pattern is right
-	for _, path := range paths {
-		ns, err := os.Readlink(path + "/ns/pid")
-		if err != nil || ns == own {
-			continue // it ended, or is not in a machine
-		}
-		id, ok := instance[ns]
-		pid, err := strconv.Atoi(filepath.Base(path))
-		if !ok || err != nil {
-			continue
-		}
-		t := all[id]
-		all[id] = taken{t.bytes + memory(pid), t.processes + 1}
+		t.processes += len(pids)
+		all[id] = t
 	}
 	return all
 }

@@ -101,6 +101,15 @@ func Named(dir, name string) string {
 	return name
 }
 
+// PIDs are the process IDs, on the host, of everything in the machine of an instance, the containers of its pods included.
+func PIDs(owner, instanceID string) ([]int, error) {
+	host, err := cgroup.Open()
+	if err != nil {
+		return nil, err
+	}
+	return host.Group(owner, instanceID).Processes()
+}
+
 // launched are the processes that stand for machines, by instance.
 func launched(owner string) (map[string]int, error) {
 	found, err := process.Find(owner)

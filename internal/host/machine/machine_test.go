@@ -509,6 +509,13 @@ func TestCommandsInAMachine(t *testing.T) {
 			}
 		})
 	}
+	init, err := findInit(h.owner, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := PIDs(h.owner, one); err != nil || len(pids) != 1 || pids[0] != init {
+		t.Errorf("processes are %v, %v; want init, %d", pids, err, init)
+	}
 	machines := filepath.Join(h.dir, "machines")
 	for _, name := range []string{one, "ip-10-0-0-4.eu-west-1.compute.internal", "ip-10-0-0-4"} {
 		if id := Named(machines, name); id != one {

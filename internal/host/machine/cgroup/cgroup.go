@@ -480,6 +480,29 @@ func kill(dir string) error {
 	})
 }
 
+// Processes are the process IDs, as the caller sees them, of everything that runs in the group and below.
+func (g Group) Processes() (pids []int, err error) {
+	err = filepath.WalkDir(g.Dir("memory"), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		procs, err := read(path, "cgroup.procs")
+		if err != nil {
+			return nil // gone meanwhile
+		}
+		for pid := range strings.FieldsSeq(procs) {
+			if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+				pids = append(pids, n)
+			}
+		}
+		return nil
+	})
+	return pids, err
+}
+
 // denyDisks keeps a group from the host's disks and memory: root in a machine may make device files. A denial at a group holds for all below it.
 func denyDisks(dir string) error {
 	devices, err := os.ReadFile("/proc/devices")
@@ -514,72 +537,9 @@ func diskMajors(devices string) (majors []int) {
 	return majors
 }
 
-// Stat is what a machine uses.
-type Stat struct {
-	MemoryBytes int64 // without page cache that could be dropped at once
-	CPU         time.Duration
-}
-
-// Stat reads what a machine uses now.
-func (g Group) Stat() (Stat, error) {
-	usage, stat, inactive := "memory.usage_in_bytes", "memory.stat", "total_inactive_file "
-	if g.Host.V2() {
-		usage, inactive = "memory.current", "inactive_file "
-	}
-	dir := g.Dir("memory")
-	used, err := readInt(dir, usage)
-	if err != nil {
-		return Stat{}, err
-	}
-	lines, err := read(dir, stat)
-	if err != nil {
-		return Stat{}, err
-	}
-	for line := range strings.Lines(lines) {
-		if value, ok := strings.CutPrefix(line, inactive); ok {
-			if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil {
-				used = max(0, used-n)
-			}
-		}
-	}
-	s := Stat{MemoryBytes: used}
-	if g.Host.V2() {
-		lines, err := read(dir, "cpu.stat")
-		if err != nil {
-			return s, err
-		}
-		for line := range strings.Lines(lines) {
-			if value, ok := strings.CutPrefix(line, "usage_usec "); ok {
-				n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-				if err != nil {
-					return s, err
-				}
-				s.CPU = time.Duration(n) * time.Microsecond
-			}
-		}
-		return s, nil
-	}
-	if dir := g.Dir("cpuacct"); dir != "" {
-		n, err := readInt(dir, "cpuacct.usage")
-		if err != nil {
-			return s, err
-		}
-		s.CPU = time.Duration(n)
-	}
-	return s, nil
-}
-
 func read(dir, file string) (string, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	return strings.TrimSpace(string(b)), err
-}
-
-func readInt(dir, file string) (int64, error) {
-	s, err := read(dir, file)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(s, 10, 64)
 }
 
 func write(dir, file, value string) error {
