@@ -194,6 +194,9 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := r.options.Programs.Path("containerd"); err != nil {
+		return nil, err // once, and not for each of them
+	}
 	var missing error
 	program := func(name, path string) entry {
 		source, err := r.options.Programs.Path(name)

@@ -6,6 +6,8 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +35,9 @@ type internet struct {
 	asked   atomic.Int32
 }
 
-func newInternet() *internet { return &internet{handler: registry.New()} }
+func newInternet() *internet {
+	return &internet{handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+}
 
 func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.asked.Add(1)
