@@ -31,7 +31,7 @@ type service struct {
 	active, sub, result               string
 	since, activeSince, inactiveSince time.Time
 	run                               *run
-	controlPID                        int
+	controlPID, lastPID               int
 	exit                              syscall.WaitStatus // of the last main process
 	exited                            bool
 	commands                          []string // the ended commands of this start, for status
@@ -276,7 +276,7 @@ func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
 			return failure{"resources", err}
 		}
 		m.mu.Lock()
-		u.run, r.mainPID = r, r.main.pid
+		u.run, r.mainPID, u.lastPID = r, r.main.pid, r.main.pid
 		m.mu.Unlock()
 		if kind == "notify" || kind == "notify-reload" {
 			select {
@@ -378,7 +378,7 @@ func (u *service) oneshot(ctx context.Context, def *unit.Unit, c unit.Command, e
 func (u *service) await(ctx context.Context, c *child, setting string, command unit.Command) error {
 	m := u.m
 	m.mu.Lock()
-	u.controlPID = c.pid
+	u.controlPID, u.lastPID = c.pid, c.pid
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
@@ -553,6 +553,9 @@ func (u *service) source() (identifier string, pid int) {
 	identifier = u.def.Last("Service", "SyslogIdentifier")
 	if pid = u.controlPID; pid == 0 && u.run != nil {
 		pid = u.run.mainPID
+	}
+	if pid == 0 {
+		pid = u.lastPID // what it wrote last may be read after it has ended
 	}
 	if identifier == "" {
 		if commands, err := u.def.Commands("ExecStart"); err == nil && len(commands) > 0 {
