@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -80,9 +81,14 @@ func makeNamespace(path string) (made bool, err error) {
 	return true, nil
 }
 
+var sharing sync.Mutex
+
 // shareDirectory makes the directory of namespaces a shared mount, so that unmounting one also frees it from the mount namespaces
 // that were made since.
 func shareDirectory(dir string) error {
+	// Two at once would mount one over the other, and hide what is mounted below.
+	sharing.Lock()
+	defer sharing.Unlock()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory of network namespaces: %w", err)
 	}
