@@ -283,6 +283,8 @@ type AutoScalingRefreshProgress struct {
 	Checkpoint   int32     `json:",omitempty"`
 	// BakingSince is when the last instance was replaced, if a bake time follows.
 	BakingSince time.Time `json:",omitzero"`
+	// ProgressAt is when the number of remaining instances changed last.
+	ProgressAt time.Time `json:",omitzero"`
 }
 
 // AutoScalingRefreshProgresses is the table of progress, by the key of the refresh.

@@ -1,5 +1,8 @@
 package autoscaling_test
 
-import "github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
+import (
+	coracle "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
+)
 
-func (w *world) front() group.Front { return nil }
+func (w *world) front() group.Front { return coracle.NewUpkeep(w.service) }

@@ -47,7 +47,6 @@ type world struct {
 	*autoscaling.Client
 	ec2     *ec2.Client // of the user
 	url     string
-	http    *http.Client // of this world alone: a server that ends closes the connections of others
 	store   *store.Store
 	service *coracle.Service
 	mux     *wire.Mux
@@ -70,7 +69,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, http: &http.Client{Transport: &http.Transport{}}, store: storetest.New(t), clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
+	w := &world{t: t, store: storetest.New(t), clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
 	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
 	front := ec2service.New(ec2service.Options{Store: w.store})
 	w.service = coracle.New(coracle.Options{Store: w.store, EC2: front, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil), Now: w.clock.Now})
@@ -80,7 +79,7 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	w.Client = autoscaling.New(autoscaling.Options{
-		Region: region, BaseEndpoint: aws.String(server.URL), RetryMaxAttempts: 1, HTTPClient: w.http,
+		Region: region, BaseEndpoint: aws.String("http://coracle.internal"), RetryMaxAttempts: 1, HTTPClient: &http.Client{Transport: w.mux.Transport()},
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 	})
 	w.ec2 = w.client("AKIAROOT")

@@ -47,8 +47,8 @@ type EC2 interface {
 type Front interface {
 	// RunSchedule carries out the scheduled actions of a group that are due, and says when the next is; zero: never.
 	RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error)
-	// Refreshed gives a group the configuration that an instance refresh has brought about, or that its rollback went back to.
-	Refreshed(ctx context.Context, account, region, group, refreshID string, rolledBack bool) error
+	// Refreshed gives a group the configuration that an instance refresh has brought about.
+	Refreshed(ctx context.Context, account, region, group, refreshID string) error
 }
 
 // Options are what a Controller needs.
@@ -138,15 +138,33 @@ func groupOfPart(key string) []string {
 	return []string{record.AutoScalingGroupKey(at[0], at[1], at[2])}
 }
 
+// passesInARow is how often a group is looked at again at once, because what was done lets more be done.
+const passesInARow = 20
+
 // reconcile brings one group about.
 func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	v, err := c.look(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return reconcile.Result{Gone: true}, nil
+	for range passesInARow {
+		v, err := c.look(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return reconcile.Result{Gone: true}, nil
+		}
+		if err == nil {
+			err = c.pass(ctx, v)
+		}
+		switch {
+		case err != nil:
+			return reconcile.Result{}, err
+		case v.group.Deleting && len(v.members) == 0 && len(v.launches) == 0:
+			return reconcile.Result{Gone: true}, c.forget(ctx, v)
+		case !v.again:
+			return reconcile.Result{After: v.after(c.clock.Now())}, nil
+		}
 	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	return reconcile.Result{After: time.Millisecond}, nil
+}
+
+// pass does for a group what can be done now.
+func (c *Controller) pass(ctx context.Context, v *view) error {
 	for _, step := range []struct {
 		what string
 		do   func(context.Context, *view) error
@@ -164,18 +182,15 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 		{"forget old activities", c.prune},
 	} {
 		if err := step.do(ctx, v); err != nil {
-			return reconcile.Result{}, fmt.Errorf("%s of Auto Scaling group %s: %w", step.what, v.group.Name, err)
+			return fmt.Errorf("%s of Auto Scaling group %s: %w", step.what, v.group.Name, err)
 		}
 	}
-	if v.group.Deleting && len(v.members) == 0 && len(v.launches) == 0 {
-		return reconcile.Result{Gone: true}, c.forget(ctx, v)
-	}
-	return reconcile.Result{After: v.after(c.clock.Now())}, nil
+	return nil
 }
 
 // schedule lets the front carry out the scheduled actions that are due.
 func (c *Controller) schedule(ctx context.Context, v *view) error {
-	if _, suspended := v.group.Suspended["ScheduledActions"]; suspended || v.group.Deleting || c.o.Front == nil {
+	if _, suspended := v.group.Suspended["ScheduledActions"]; suspended || v.group.Deleting {
 		return nil
 	}
 	next, err := c.o.Front.RunSchedule(ctx, v.group.Account, v.group.Region, v.group.Name)

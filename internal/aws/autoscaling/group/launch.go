@@ -45,9 +45,9 @@ func (c *Controller) finishLaunches(ctx context.Context, v *view) error {
 
 // grow launches instances until there are as many as are desired.
 func (c *Controller) grow(ctx context.Context, v *view) error {
-	need := v.group.Desired - v.capacity()
+	need := v.wanted() - v.capacity()
 	if need <= 0 {
-		if need == 0 && !v.group.Deleting && v.group.Change.ID != v.status.Answered {
+		if v.capacity() == v.group.Desired && !v.group.Deleting && v.group.Change.ID != v.status.Answered {
 			v.answer() // there is nothing to do about it
 			return c.putStatus(ctx, v)
 		}
@@ -62,7 +62,7 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 		if v.replacing > len(causes) {
 			return replacing(now)
 		}
-		return v.because() + growing(now, have, v.group.Desired)
+		return v.because() + growing(now, have, v.wanted())
 	}
 	p, err := c.newPlan(ctx, v)
 	if err != nil {
@@ -105,8 +105,8 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 		return err
 	}
 	// What could not be launched in one place is launched in another at once; so is what is beyond this round.
-	if v.capacity() < v.group.Desired && !c.resting(v) {
-		v.wake(c.now())
+	if v.capacity() < v.wanted() && !c.resting(v) {
+		v.again = true
 	}
 	return nil
 }

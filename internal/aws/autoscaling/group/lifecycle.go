@@ -322,6 +322,7 @@ func (c *Controller) leave(ctx context.Context, v *view, m *member, also ...stor
 	err := c.store.Txn(ctx, append(also, c.members.RemoveOp(m.key), c.orders.RemoveOp(m.key))...)
 	if err == nil {
 		v.remove(m)
+		v.again = true // its rows are gone, so nobody else will say that something has changed
 	}
 	return err
 }

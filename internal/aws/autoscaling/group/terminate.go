@@ -29,10 +29,10 @@ func (c *Controller) shrink(ctx context.Context, v *view) error {
 			return err
 		}
 	}
-	if have <= v.group.Desired || v.suspended("Terminate") {
+	if have <= v.wanted() || v.suspended("Terminate") {
 		return nil
 	}
-	chosen, err := c.choose(ctx, v, have-v.group.Desired)
+	chosen, err := c.choose(ctx, v, have-v.wanted())
 	if err != nil || len(chosen) == 0 {
 		return err
 	}

@@ -25,6 +25,7 @@ type view struct {
 	attaches []attachment
 	client   EC2
 	next     time.Time // when to look again; zero: not before something changes
+	again    bool      // look again at once
 	// replacing counts the instances that were found ill in this reconciliation.
 	replacing int
 	// refresh is the instance refresh that is under way, if one is.
