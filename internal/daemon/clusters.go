@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
 	"github.com/coracle-eks/coracle/internal/cluster/addon"
@@ -94,7 +95,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}).Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
 	c.controllers = append(c.controllers, group.New(group.Options{
-		Store: d.store, Log: d.log,
+		Store: d.store, Log: d.log, Front: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
 		EC2: func(account, region, role string) group.EC2 {
 			return ec2.NewFromConfig(d.front.config(region, d.front.identity.ServiceRoleCredentials(account, path.Base(role), "AutoScaling")))
 		},

@@ -5,4 +5,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 )
 
-func (w *world) front() group.Front { return coracle.NewUpkeep(w.service) }
+func (w *world) front() group.Front {
+	return coracle.NewUpkeep(coracle.Options{Store: w.store, Now: w.clock.Now})
+}

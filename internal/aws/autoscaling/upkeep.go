@@ -16,8 +16,8 @@ import (
 // refresh has succeeded. The controller of groups calls it, because only this package writes what is wanted.
 type Upkeep struct{ s *Service }
 
-// NewUpkeep is the upkeep of a service's groups.
-func NewUpkeep(s *Service) Upkeep { return Upkeep{s} }
+// NewUpkeep is the upkeep of the groups in o.Store.
+func NewUpkeep(o Options) Upkeep { return Upkeep{New(o)} }
 
 func in(ctx context.Context, account, region string) context.Context {
 	return wire.WithRegion(wire.WithCaller(ctx, wire.Caller{Account: account}), region)

@@ -30,8 +30,8 @@ import (
 )
 
 var (
-	crashDecided  = crash.At("autoscaling-launch-decided")
-	crashLaunched = crash.At("autoscaling-launched")
+	crashDecided  = crash.At("autoscaling/launch-decided")
+	crashLaunched = crash.At("autoscaling/launched")
 )
 
 // EC2 is what of Amazon EC2 a group needs; *ec2.Client has it.
