@@ -81,6 +81,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 		h.endpoints, err = endpoint.New(doors)
 		return h, err
 	}
+	raiseLimits(d.log)
 	public, err := d.publicRange()
 	if err != nil {
 		return nil, err

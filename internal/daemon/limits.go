@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// limits are what many machines on one host need of the kernel: each has a kubelet, containerd and pods that watch files, and all of
+// them are root's, whose share is made for one machine. No limit that is higher already is changed.
+var limits = map[string]int{
+	"/proc/sys/fs/inotify/max_user_instances": 8192,
+	"/proc/sys/fs/inotify/max_user_watches":   1 << 20,
+	"/proc/sys/kernel/keys/root_maxkeys":      1 << 20,
+	"/proc/sys/kernel/keys/root_maxbytes":     25 << 20,
+}
+
+// raiseLimits makes room for machines.
+func raiseLimits(log *slog.Logger) {
+	for file, want := range limits {
+		if err := raise(file, want, log); err != nil {
+			log.Warn("could not raise a limit of the kernel, which a host with many machines reaches", "limit", file, "want", want, "error", err)
+		}
+	}
+}
+
+func raise(file string, want int, log *slog.Logger) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	has, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if has >= want {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte(strconv.Itoa(want)), 0); err != nil {
+		return err
+	}
+	log.Info("raised a limit of the kernel, for machines", "limit", file, "from", has, "to", want)
+	return nil
+}
