@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Agnhost is the reference of the image that the tests' pods run: upstream's agnhost, and the tools of busybox.
+// Agnhost is the reference of the image that the tests' pods run: upstream's agnhost, the tools of busybox, and fetch.
 const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.53"
 
 // Pause is the reference of an image that only waits.
@@ -30,9 +30,15 @@ func AgnhostArchive(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("the tests' pods need a static busybox (scripts/setup installs it): %v", err)
 	}
+	fetch := filepath.Join(t.TempDir(), "fetch")
+	build := exec.Command("go", "build", "-o", fetch, "./test/fetch")
+	build.Dir, build.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the client of the tests' pods: %v\n%s", err, out)
+	}
 	return archive(t, Agnhost, []string{"/agnhost"}, map[string]string{
-		"agnhost": filepath.Join(Root(), "bin", "node", "agnhost"), "bin/busybox": busybox,
-	}, "sh", "wget", "nslookup", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
+		"agnhost": filepath.Join(Root(), "bin", "node", "agnhost"), "bin/busybox": busybox, "bin/fetch": fetch,
+	}, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
 }
 
 // PauseArchive is the file of a docker archive of [Pause].

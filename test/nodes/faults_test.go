@@ -145,7 +145,7 @@ func (s *site) reaches() {
 		lines := strings.Fields(out)
 		for i := 0; i+1 < len(lines); i += 2 {
 			for j := 1; j < len(lines); j += 2 {
-				if _, errs, err := s.Try(s.config, "kubectl", "exec", "-n", "demo", lines[i], "--", "wget", "-q", "-O", "-", "-T", "5", "http://"+lines[j]+"/hostname"); err != nil {
+				if _, errs, err := s.Try(s.config, "kubectl", "exec", "-n", "demo", lines[i], "--", "fetch", "http://"+lines[j]+"/hostname"); err != nil {
 					return fmt.Errorf("%s to %s: %w: %s", lines[i], lines[j], err, errs)
 				}
 			}

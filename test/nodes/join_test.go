@@ -146,12 +146,11 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	}
 	first := pods.Items[0].Metadata.Name
 	for _, p := range pods.Items[1:] {
-		if got := s.exec(first, "wget -q -O - -T 5 http://"+p.Status.PodIP+"/hostname"); got != p.Metadata.Name {
+		if got := s.exec(first, "fetch http://"+p.Status.PodIP+"/hostname"); got != p.Metadata.Name {
 			t.Errorf("pod %s answers %q", p.Metadata.Name, got)
 		}
 	}
-	// The static busybox of Debian cannot look names up; agnhost asks in its stead.
-	if got := s.exec(first, "wget -q -O - -T 15 'http://127.0.0.1/dial?host=demo.demo.svc.cluster.local&port=80&protocol=http&request=hostname'"); !strings.Contains(got, `"demo-`) {
+	if got := s.exec(first, "fetch http://demo.demo.svc.cluster.local/hostname"); !strings.HasPrefix(got, "demo-") {
 		t.Errorf("the service answers %q", got)
 	}
 	if got := s.Run(s.config, "kubectl", "logs", "-n", "demo", first); got == "" {
