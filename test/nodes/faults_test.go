@@ -15,10 +15,10 @@ import (
 func TestNodesSurvive(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "survivor", "1.36")
-	instances := s.run(2, s.al2023("1.36"), s.subnets[0], s.nodeConfig())
-	s.awaitNodes(instances...)
-	s.apply(workload)
-	s.await("condition=Available", "deployment/demo", "-n", "demo")
+	instances := s.RunInstances(2, s.AL2023("1.36"), s.SubnetIDs[0], s.NodeConfig())
+	s.AwaitNodes(instances...)
+	s.Apply(workload)
+	s.Await("condition=Available", "deployment/demo", "-n", "demo")
 	id := instances[0]
 
 	for _, what := range []string{"kubelet", "containerd", "aws-k8s-agent"} {
@@ -26,14 +26,14 @@ func TestNodesSurvive(t *testing.T) {
 		if before == "" {
 			t.Fatalf("%s does not run in %s", what, id)
 		}
-		s.in(id, "sh", "-c", "kill -9 "+before)
+		s.In(id, "sh", "-c", "kill -9 "+before)
 		s.eventually(what+" runs again", func() error {
 			if now := s.pidsIn(id, what); now == "" || now == before {
 				return fmt.Errorf("%s has the process IDs %q, which were %q", what, now, before)
 			}
 			return nil
 		})
-		s.awaitNodes(instances...)
+		s.AwaitNodes(instances...)
 	}
 	s.reaches()
 
@@ -46,7 +46,7 @@ func TestNodesSurvive(t *testing.T) {
 	s.reaches()
 
 	// A machine loses power: the instance boots again, with its disk.
-	s.in(id, "touch", "/home/ec2-user/kept")
+	s.In(id, "touch", "/home/ec2-user/kept")
 	s.killMachine(id)
 	s.eventually("the machine boots again", func() error {
 		_, errs, err := s.Try("", "coracle", "exec", "--data-dir", s.Dir, id, "--", "test", "-e", "/home/ec2-user/kept")
@@ -55,7 +55,7 @@ func TestNodesSurvive(t *testing.T) {
 		}
 		return nil
 	})
-	s.awaitNodes(instances...)
+	s.AwaitNodes(instances...)
 	s.reaches()
 
 	// Everything at once.
@@ -68,7 +68,7 @@ func TestNodesSurvive(t *testing.T) {
 	}
 	s.Serve()
 	s.AwaitStatus("survivor", "ACTIVE")
-	s.awaitNodes(instances...)
+	s.AwaitNodes(instances...)
 	s.reaches()
 	s.addressesAreUnique()
 }
@@ -77,9 +77,9 @@ func TestNodesSurvive(t *testing.T) {
 func TestInstancesStopAndStart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "sleeper", "1.35")
-	id := s.run(1, s.al2("1.35"), s.subnets[0], s.bootstrap(""))[0]
-	name := s.awaitNodes(id)[0].Metadata.Name
-	boot := s.in(id, "cat", "/run/coracle/boot.json")
+	id := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap(""))[0]
+	name := s.AwaitNodes(id)[0].Metadata.Name
+	boot := s.In(id, "cat", "/run/coracle/boot.json")
 
 	s.AWS(nil, "ec2", "stop-instances", "--instance-ids", id)
 	s.Run("", "aws", "ec2", "wait", "instance-stopped", "--instance-ids", id)
@@ -88,7 +88,7 @@ func TestInstancesStopAndStart(t *testing.T) {
 	}
 	s.AWS(nil, "ec2", "start-instances", "--instance-ids", id)
 	s.Run("", "aws", "ec2", "wait", "instance-running", "--instance-ids", id)
-	if again := s.awaitNodes(id)[0].Metadata.Name; again != name {
+	if again := s.AwaitNodes(id)[0].Metadata.Name; again != name {
 		t.Errorf("node %s came back as %s", name, again)
 	}
 	s.AWS(nil, "ec2", "reboot-instances", "--instance-ids", id)
@@ -99,18 +99,18 @@ func TestInstancesStopAndStart(t *testing.T) {
 		}
 		return nil
 	})
-	s.awaitNodes(id)
+	s.AwaitNodes(id)
 }
 
 // pidsIn are the process IDs of a program inside an instance; empty while there is none.
-func (s *site) pidsIn(instance, program string) string {
+func (s *cluster) pidsIn(instance, program string) string {
 	s.t.Helper()
 	out, _, _ := s.Try("", "coracle", "exec", "--data-dir", s.Dir, instance, "--", "pidof", program) // fails when there is none
 	return strings.TrimSpace(out)
 }
 
 // killMachine is pulling the plug of an instance.
-func (s *site) killMachine(instance string) {
+func (s *cluster) killMachine(instance string) {
 	s.t.Helper()
 	killed := false
 	for _, p := range s.Processes() {
@@ -127,7 +127,7 @@ func (s *site) killMachine(instance string) {
 	}
 }
 
-func (s *site) eventually(what string, try func() error) {
+func (s *cluster) eventually(what string, try func() error) {
 	s.t.Helper()
 	if err := harness.Until(90*time.Second, 200*time.Millisecond, try); err != nil {
 		s.t.Fatalf("%s: %v", what, err)
@@ -135,17 +135,17 @@ func (s *site) eventually(what string, try func() error) {
 }
 
 // reaches demands that every pod of the workload answers every other.
-func (s *site) reaches() {
+func (s *cluster) reaches() {
 	s.t.Helper()
 	s.eventually("pods reach each other", func() error {
-		out, errs, err := s.Try(s.config, "kubectl", "get", "pods", "-n", "demo", "-l", "app=demo", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{'\\n'}{end}")
+		out, errs, err := s.Try(s.Config, "kubectl", "get", "pods", "-n", "demo", "-l", "app=demo", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{'\\n'}{end}")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
 		}
 		lines := strings.Fields(out)
 		for i := 0; i+1 < len(lines); i += 2 {
 			for j := 1; j < len(lines); j += 2 {
-				if _, errs, err := s.Try(s.config, "kubectl", "exec", "-n", "demo", lines[i], "--", "fetch", "http://"+lines[j]+"/hostname"); err != nil {
+				if _, errs, err := s.Try(s.Config, "kubectl", "exec", "-n", "demo", lines[i], "--", "fetch", "http://"+lines[j]+"/hostname"); err != nil {
 					return fmt.Errorf("%s to %s: %w: %s", lines[i], lines[j], err, errs)
 				}
 			}
@@ -158,9 +158,9 @@ func (s *site) reaches() {
 }
 
 // addressesAreUnique demands that no two pods have one address.
-func (s *site) addressesAreUnique() {
+func (s *cluster) addressesAreUnique() {
 	s.t.Helper()
-	out := s.Run(s.config, "kubectl", "get", "pods", "-A", "-o", "jsonpath={range .items[?(@.spec.hostNetwork!=true)]}{.status.podIP}{'\\n'}{end}")
+	out := s.Run(s.Config, "kubectl", "get", "pods", "-A", "-o", "jsonpath={range .items[?(@.spec.hostNetwork!=true)]}{.status.podIP}{'\\n'}{end}")
 	seen := map[string]bool{}
 	for _, ip := range strings.Fields(out) {
 		if seen[ip] {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/test/harness"
+	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
 // workload are four servers behind a Service, as the articles deploy them.
@@ -45,11 +46,11 @@ spec:
 func TestNodesJoinAndRunPods(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "ironman-2022", "1.35")
-	al2 := s.run(1, s.al2("1.35"), s.subnets[0], s.bootstrap("--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng,node-lifecycle=on-demand"))[0]
-	al2023 := s.run(1, s.al2023("1.35"), s.subnets[1], s.nodeConfig("--node-labels=pool=nodeadm"))[0]
+	al2 := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap("--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng,node-lifecycle=on-demand"))[0]
+	al2023 := s.RunInstances(1, s.AL2023("1.35"), s.SubnetIDs[1], s.NodeConfig("--node-labels=pool=nodeadm"))[0]
 
 	// A pod has an address as soon as its node has the CNI; before, its node is not Ready.
-	ready := s.awaitNodes(al2, al2023)
+	ready := s.AwaitNodes(al2, al2023)
 	for i, n := range ready {
 		id := []string{al2, al2023}[i]
 		var out struct {
@@ -63,8 +64,8 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 		}
 		s.AWS(&out, "ec2", "describe-instances", "--instance-ids", id)
 		instance := out.Reservations[0].Instances[0]
-		if instance.State.Name != "running" || n.Metadata.Name != instance.PrivateDnsName || n.address("InternalIP") != instance.PrivateIpAddress {
-			t.Errorf("instance %+v is node %s at %s", instance, n.Metadata.Name, n.address("InternalIP"))
+		if instance.State.Name != "running" || n.Metadata.Name != instance.PrivateDnsName || n.Address("InternalIP") != instance.PrivateIpAddress {
+			t.Errorf("instance %+v is node %s at %s", instance, n.Metadata.Name, n.Address("InternalIP"))
 		}
 		if want := "aws:///" + instance.Placement.AvailabilityZone + "/" + id; n.Spec.ProviderID != want {
 			t.Errorf("providerID is %s, want %s", n.Spec.ProviderID, want)
@@ -95,31 +96,31 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	}
 
 	// What is seen inside is what is seen inside an EKS node.
-	if got := s.in(al2, "ls", "/opt/cni/bin"); !strings.Contains(got, "aws-cni") || !strings.Contains(got, "loopback") {
+	if got := s.In(al2, "ls", "/opt/cni/bin"); !strings.Contains(got, "aws-cni") || !strings.Contains(got, "loopback") {
 		t.Errorf("/opt/cni/bin has %s", got)
 	}
-	if got := s.in(al2, "cat", "/etc/cni/net.d/10-aws.conflist"); !strings.Contains(got, `"type": "aws-cni"`) {
+	if got := s.In(al2, "cat", "/etc/cni/net.d/10-aws.conflist"); !strings.Contains(got, `"type": "aws-cni"`) {
 		t.Errorf("10-aws.conflist is %s", got)
 	}
-	if got := s.in(al2, "cat", "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"); !strings.Contains(got, "--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
+	if got := s.In(al2, "cat", "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"); !strings.Contains(got, "--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
 		t.Errorf("30-kubelet-extra-args.conf is %s", got)
 	}
-	if got := s.in(al2, "sh", "-c", "ps aux | grep /kubelet"); !strings.Contains(got, "--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
+	if got := s.In(al2, "sh", "-c", "ps aux | grep /kubelet"); !strings.Contains(got, "--node-labels=alpha.eksctl.io/nodegroup-name=demo-self-ng") {
 		t.Errorf("the kubelet runs as %s", got)
 	}
-	if got := s.in(al2, "ls", "/var/log/aws-routed-eni"); !strings.Contains(got, "ipamd.log") {
+	if got := s.In(al2, "ls", "/var/log/aws-routed-eni"); !strings.Contains(got, "ipamd.log") {
 		t.Errorf("/var/log/aws-routed-eni has %s", got)
 	}
 
 	// Serving certificates come from requests that EKS approved.
-	if got := s.Run(s.config, "kubectl", "get", "csr", "-o", "jsonpath={range .items[*]}{.spec.signerName} {.status.conditions[*].type}{'\\n'}{end}"); strings.Count(got, "kubernetes.io/kubelet-serving Approved") < 2 {
+	if got := s.Run(s.Config, "kubectl", "get", "csr", "-o", "jsonpath={range .items[*]}{.spec.signerName} {.status.conditions[*].type}{'\\n'}{end}"); strings.Count(got, "kubernetes.io/kubelet-serving Approved") < 2 {
 		t.Errorf("certificate signing requests:\n%s", got)
 	}
 
 	// Pods run, with addresses of their node's subnet, and reach each other by name through a Service.
-	s.apply(workload)
-	s.await("condition=Available", "deployment/demo", "-n", "demo")
-	s.await("condition=Available", "deployment/coredns", "-n", "kube-system")
+	s.Apply(workload)
+	s.Await("condition=Available", "deployment/demo", "-n", "demo")
+	s.Await("condition=Available", "deployment/coredns", "-n", "kube-system")
 	var pods struct {
 		Items []struct {
 			Metadata struct{ Name string }
@@ -127,7 +128,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 			Status   struct{ PodIP, HostIP string }
 		}
 	}
-	s.json(&pods, "get", "pods", "-n", "demo")
+	s.JSON(&pods, "get", "pods", "-n", "demo")
 	vpc := netip.MustParsePrefix("172.31.0.0/16")
 	seen := map[string]bool{}
 	for _, p := range pods.Items {
@@ -153,7 +154,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	if got := s.exec(first, "fetch http://demo.demo.svc.cluster.local/hostname"); !strings.HasPrefix(got, "demo-") {
 		t.Errorf("the service answers %q", got)
 	}
-	if got := s.Run(s.config, "kubectl", "logs", "-n", "demo", first); got == "" {
+	if got := s.Run(s.Config, "kubectl", "logs", "-n", "demo", first); got == "" {
 		t.Error("kubectl logs shows nothing")
 	}
 	s.portForward("demo", "deployment/demo", "80")
@@ -162,7 +163,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	s.AWS(nil, "ec2", "terminate-instances", "--instance-ids", al2)
 	s.Run("", "aws", "ec2", "wait", "instance-terminated", "--instance-ids", al2)
 	err := harness.Until(time.Minute, 200*time.Millisecond, func() error {
-		if all := s.nodes(); slices.ContainsFunc(all, func(n node) bool { return strings.HasSuffix(n.Spec.ProviderID, al2) }) {
+		if all := s.Nodes(); slices.ContainsFunc(all, func(n site.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, al2) }) {
 			return errStillThere
 		}
 		return nil
@@ -173,7 +174,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 }
 
 // exec runs a shell command in a pod of the workload.
-func (s *site) exec(pod, command string) string {
+func (s *cluster) exec(pod, command string) string {
 	s.t.Helper()
-	return strings.TrimSpace(s.Run(s.config, "kubectl", "exec", "-n", "demo", pod, "--", "sh", "-c", command))
+	return strings.TrimSpace(s.Run(s.Config, "kubectl", "exec", "-n", "demo", pod, "--", "sh", "-c", command))
 }

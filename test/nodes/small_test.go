@@ -1,3 +1,5 @@
+// Package nodes tests what turns a control plane into a cluster: EC2 instances that boot, join and run pods with addresses
+// of the VPC, as their users see them with the unmodified aws and kubectl. The tests need root.
 package nodes
 
 import (
@@ -11,7 +13,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coracle-eks/coracle/test/harness/site"
 )
+
+// cluster is a site, and what these tests do there.
+type cluster struct {
+	*site.Site
+	t testing.TB
+}
+
+func newSite(t testing.TB, name, version string) *cluster {
+	t.Helper()
+	return &cluster{site.New(t, name, version), t}
+}
 
 var errStillThere = errors.New("it is still there")
 
@@ -26,11 +41,11 @@ func kibibytes(t testing.TB, quantity string) int64 {
 }
 
 // portForward reaches a port of a pod through kubectl port-forward.
-func (s *site) portForward(namespace, what, port string) {
+func (s *cluster) portForward(namespace, what, port string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	cmd := s.Command(ctx, s.config, "kubectl", "port-forward", "-n", namespace, what, ":"+port)
+	cmd := s.Command(ctx, s.Config, "kubectl", "port-forward", "-n", namespace, what, ":"+port)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

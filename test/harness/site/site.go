@@ -1,6 +1,6 @@
-// Package nodes tests what turns a control plane into a cluster: EC2 instances that boot, join and run pods with addresses
-// of the VPC, as their users see them with the unmodified aws and kubectl. The tests need root.
-package nodes
+// Package site gives tests a cluster that nodes can join, and what they need to run instances as its users do: with the
+// unmodified aws and kubectl. It needs root.
+package site
 
 import (
 	"encoding/json"
@@ -15,15 +15,16 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// site is a daemon with a cluster and a role that lets nodes in.
-type site struct {
+// Site is a daemon with a cluster and a role that lets nodes in.
+type Site struct {
 	*harness.Daemon
 	t       testing.TB
-	cluster string
-	config  string // kubeconfig
-	subnets []string
-	// endpoint, authority and groups are what user data and instances are told of the cluster.
-	endpoint, authority, group string
+	Cluster string // its name
+	Config  string // the path of a kubeconfig
+	// SubnetIDs are the cluster's, in two zones.
+	SubnetIDs []string
+	// Endpoint (a URL), Authority (PEM in base64) and Group (a security group) are what user data and instances are told of the cluster.
+	Endpoint, Authority, Group string
 }
 
 const (
@@ -31,20 +32,20 @@ const (
 	nodeRoleARN = "arn:aws:iam::111122223333:role/" + nodeRole
 )
 
-// newSite makes a cluster of that version, and the role of its nodes.
-func newSite(t testing.TB, cluster, version string) *site {
+// New makes a cluster of that version, and the role of its nodes.
+func New(t testing.TB, cluster, version string) *Site {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("machines need root")
 	}
 	d := harness.Start(t)
-	s := &site{Daemon: d, t: t, cluster: cluster}
-	s.subnets = d.Subnets()
-	d.CreateCluster(cluster, version, d.ClusterRole(), s.subnets)
+	s := &Site{Daemon: d, t: t, Cluster: cluster}
+	s.SubnetIDs = d.Subnets()
+	d.CreateCluster(cluster, version, d.ClusterRole(), s.SubnetIDs)
 	s.nodeRole()
 	c := d.AwaitStatus(cluster, "ACTIVE")
-	s.endpoint, s.authority, s.group = *c.Endpoint, *c.CertificateAuthority.Data, *c.ResourcesVpcConfig.ClusterSecurityGroupId
-	s.config = d.Kubeconfig(cluster)
+	s.Endpoint, s.Authority, s.Group = *c.Endpoint, *c.CertificateAuthority.Data, *c.ResourcesVpcConfig.ClusterSecurityGroupId
+	s.Config = d.Kubeconfig(cluster)
 	d.Run("", "coracle", "images", "load", "--data-dir", d.Dir, harness.AgnhostArchive(t))
 	s.letNodesIn()
 	return s
@@ -52,7 +53,7 @@ func newSite(t testing.TB, cluster, version string) *site {
 
 // nodeRole makes what the documentation of EKS says nodes need.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
-func (s *site) nodeRole() {
+func (s *Site) nodeRole() {
 	s.t.Helper()
 	s.AWS(nil, "iam", "create-role", "--role-name", nodeRole, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
@@ -64,7 +65,7 @@ func (s *site) nodeRole() {
 }
 
 // letNodesIn is what an administrator does for self-managed nodes.
-func (s *site) letNodesIn() {
+func (s *Site) letNodesIn() {
 	s.t.Helper()
 	manifest := filepath.Join(s.t.TempDir(), "aws-auth.yaml")
 	s.write(manifest, `apiVersion: v1
@@ -76,39 +77,40 @@ data:
       username: system:node:{{EC2PrivateDNSName}}
       groups: [system:bootstrappers, system:nodes]
 `)
-	s.Run(s.config, "kubectl", "apply", "-f", manifest)
+	s.Run(s.Config, "kubectl", "apply", "-f", manifest)
 }
 
-func (s *site) write(path, text string) {
+func (s *Site) write(path, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// parameter is the value of a public SSM parameter.
-func (s *site) parameter(name string) string {
+// Parameter is the value of a public SSM parameter.
+func (s *Site) Parameter(name string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.Run("", "aws", "ssm", "get-parameter", "--name", name, "--query", "Parameter.Value", "--output", "text"))
 }
 
-// al2 is the image for Amazon Linux 2 and al2023 the one for Amazon Linux 2023, of a Kubernetes version.
-func (s *site) al2(version string) string {
-	return s.parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2/recommended/image_id")
+// AL2 is the image for Amazon Linux 2 and al2023 the one for Amazon Linux 2023, of a Kubernetes version.
+func (s *Site) AL2(version string) string {
+	return s.Parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2/recommended/image_id")
 }
 
-func (s *site) al2023(version string) string {
-	return s.parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2023/x86_64/standard/recommended/image_id")
+// AL2023 is the image for Amazon Linux 2023, of a Kubernetes version.
+func (s *Site) AL2023(version string) string {
+	return s.Parameter("/aws/service/eks/optimized-ami/" + version + "/amazon-linux-2023/x86_64/standard/recommended/image_id")
 }
 
-// bootstrap is the user data of an AL2 node.
-func (s *site) bootstrap(extra string) string {
+// Bootstrap is the user data of an AL2 node.
+func (s *Site) Bootstrap(extra string) string {
 	return fmt.Sprintf("#!/bin/bash\nset -ex\n/etc/eks/bootstrap.sh %s --b64-cluster-ca %s --apiserver-endpoint %s --kubelet-extra-args '%s'\n",
-		s.cluster, s.authority, s.endpoint, extra)
+		s.Cluster, s.Authority, s.Endpoint, extra)
 }
 
-// nodeConfig is the user data of an AL2023 node.
-func (s *site) nodeConfig(flags ...string) string {
+// NodeConfig is the user data of an AL2023 node.
+func (s *Site) NodeConfig(flags ...string) string {
 	list, _ := json.Marshal(flags) // strings always marshal
 	return fmt.Sprintf(`MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="BOUNDARY"
@@ -129,18 +131,18 @@ spec:
     flags: %s
 
 --BOUNDARY--
-`, s.cluster, s.endpoint, s.authority, list)
+`, s.Cluster, s.Endpoint, s.Authority, list)
 }
 
-// run runs instances in a subnet and gives back their ids.
-func (s *site) run(count int, ami, subnet, userData string, more ...string) []string {
+// RunInstances runs instances in a subnet and gives back their ids.
+func (s *Site) RunInstances(count int, ami, subnet, userData string, more ...string) []string {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "user-data")
 	s.write(file, userData)
 	var out struct{ Instances []struct{ InstanceId string } }
 	s.AWS(&out, append([]string{"ec2", "run-instances", "--image-id", ami, "--instance-type", "m5.large", "--count", fmt.Sprint(count), "--subnet-id", subnet,
-		"--security-group-ids", s.group, "--iam-instance-profile", "Name=" + nodeRole, "--user-data", "file://" + file,
-		"--tag-specifications", "ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/" + s.cluster + ",Value=owned}]"}, more...)...)
+		"--security-group-ids", s.Group, "--iam-instance-profile", "Name=" + nodeRole, "--user-data", "file://" + file,
+		"--tag-specifications", "ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/" + s.Cluster + ",Value=owned}]"}, more...)...)
 	var ids []string
 	for _, i := range out.Instances {
 		ids = append(ids, i.InstanceId)
@@ -148,8 +150,8 @@ func (s *site) run(count int, ami, subnet, userData string, more ...string) []st
 	return ids
 }
 
-// node is a Node, as far as the tests look.
-type node struct {
+// Node is a Node, as far as the tests look.
+type Node struct {
 	Metadata struct {
 		Name   string
 		Labels map[string]string
@@ -167,13 +169,15 @@ type node struct {
 	}
 }
 
-func (n node) ready() bool {
+// Ready says that pods can be bound to it.
+func (n Node) Ready() bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c struct{ Type, Status, Reason, Message string }) bool {
 		return c.Type == "Ready" && c.Status == "True"
 	}) && len(n.Spec.Taints) == 0
 }
 
-func (n node) address(kind string) string {
+// Address is its address of a kind ("InternalIP"), empty without one.
+func (n Node) Address(kind string) string {
 	for _, a := range n.Status.Addresses {
 		if a.Type == kind {
 			return a.Address
@@ -182,34 +186,35 @@ func (n node) address(kind string) string {
 	return ""
 }
 
-func (s *site) nodes() []node {
+// Nodes are all nodes of the cluster.
+func (s *Site) Nodes() []Node {
 	s.t.Helper()
-	var list struct{ Items []node }
-	s.json(&list, "get", "nodes")
+	var list struct{ Items []Node }
+	s.JSON(&list, "get", "nodes")
 	return list.Items
 }
 
-// json decodes what kubectl prints.
-func (s *site) json(into any, args ...string) {
+// JSON decodes what kubectl prints.
+func (s *Site) JSON(into any, args ...string) {
 	s.t.Helper()
-	text := s.Run(s.config, "kubectl", append(args, "-o", "json")...)
+	text := s.Run(s.Config, "kubectl", append(args, "-o", "json")...)
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, text)
 	}
 }
 
-// awaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order.
-func (s *site) awaitNodes(instances ...string) []node {
+// AwaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order.
+func (s *Site) AwaitNodes(instances ...string) []Node {
 	s.t.Helper()
-	found := make([]node, len(instances))
+	found := make([]Node, len(instances))
 	err := harness.Until(2*time.Minute, 200*time.Millisecond, func() error {
-		all := s.nodes()
+		all := s.Nodes()
 		for i, id := range instances {
-			at := slices.IndexFunc(all, func(n node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+id) })
+			at := slices.IndexFunc(all, func(n Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+id) })
 			if at < 0 {
 				return fmt.Errorf("instance %s is no node", id)
 			}
-			if found[i] = all[at]; !found[i].ready() {
+			if found[i] = all[at]; !found[i].Ready() {
 				return fmt.Errorf("node %s of %s is not ready: %s", found[i].Metadata.Name, id, harness.Text(found[i].Status.Conditions))
 			}
 		}
@@ -217,17 +222,17 @@ func (s *site) awaitNodes(instances ...string) []node {
 	})
 	if err != nil {
 		for _, id := range instances {
-			s.explain(id)
+			s.Explain(id)
 		}
-		out, errs, _ := s.Try(s.config, "kubectl", "get", "pods,csr,events", "-A", "-o", "wide")
+		out, errs, _ := s.Try(s.Config, "kubectl", "get", "pods,csr,events", "-A", "-o", "wide")
 		s.t.Log(out, errs)
 		s.t.Fatal(err)
 	}
 	return found
 }
 
-// explain logs what is known of an instance that does not do as it should.
-func (s *site) explain(id string) {
+// Explain logs what is known of an instance that does not do as it should.
+func (s *Site) Explain(id string) {
 	s.t.Helper()
 	for _, command := range [][]string{
 		{"aws", "ec2", "describe-instances", "--instance-ids", id, "--query", "Reservations[0].Instances[0].[State,StateReason]"},
@@ -241,26 +246,26 @@ func (s *site) explain(id string) {
 
 func last(text string, n int) string { return text[max(0, len(text)-n):] }
 
-// in runs a command inside an instance, which must succeed.
-func (s *site) in(instance string, argv ...string) string {
+// In runs a command inside an instance, which must succeed.
+func (s *Site) In(instance string, argv ...string) string {
 	s.t.Helper()
 	return s.Run("", "coracle", append([]string{"exec", "--data-dir", s.Dir, instance, "--"}, argv...)...)
 }
 
-// apply applies a manifest.
-func (s *site) apply(manifest string) {
+// Apply applies a manifest.
+func (s *Site) Apply(manifest string) {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "manifest.yaml")
 	s.write(file, manifest)
-	s.Run(s.config, "kubectl", "apply", "-f", file)
+	s.Run(s.Config, "kubectl", "apply", "-f", file)
 }
 
-// await waits until kubectl's condition holds.
-func (s *site) await(condition string, what ...string) {
+// Await waits until kubectl's condition holds.
+func (s *Site) Await(condition string, what ...string) {
 	s.t.Helper()
-	out, errs, err := s.Try(s.config, "kubectl", append([]string{"wait", "--timeout=110s", "--for=" + condition}, what...)...)
+	out, errs, err := s.Try(s.Config, "kubectl", append([]string{"wait", "--timeout=110s", "--for=" + condition}, what...)...)
 	if err != nil {
-		state, _, _ := s.Try(s.config, "kubectl", "get", "pods,events", "-A", "-o", "wide")
+		state, _, _ := s.Try(s.Config, "kubectl", "get", "pods,events", "-A", "-o", "wide")
 		s.t.Fatalf("kubectl wait --for=%s %s: %v\n%s%s\n%s", condition, strings.Join(what, " "), err, out, errs, state)
 	}
 }
