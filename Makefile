@@ -80,7 +80,8 @@ tested-bundles:
 .PHONY: bench
 bench: setup daemon tested-bundles node ## measure what the documentation claims (the first time makes a million audit events)
 	@scripts/setup jq zstd
-	go test -run '^$$' -bench . -benchtime 1x -timeout 90m ./test/bench
+	go test -run '^$$' -bench . -benchtime 1x -p 1 -timeout 90m ./test/bench ./test/simulated
+	go test -run '^$$' -bench PodToPod -benchtime 5x ./internal/host/network
 
 .PHONY: check
 check: ## format, vet, staticcheck, and who may import whom
