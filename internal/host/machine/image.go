@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"os"
+	"sync"
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/record"
-	"github.com/coracle-eks/coracle/internal/version"
 )
 
 // Sources are where the parts of machines come from.
@@ -55,13 +55,23 @@ func (s Sources) Image(_ context.Context, i record.Instance) (Image, error) {
 			made.Containerd = func(ctx context.Context) (string, error) { return s.Golden(ctx, i.Region, image.KubernetesVersion) }
 		}
 	}
-	// What a skeleton is made of names it.
+	// What a skeleton is made of names it, the program that writes it included.
+	program, err := self()
+	if err != nil {
+		return Image{}, err
+	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, version.String(), image.ID, o.SandboxImage, o.RegistryMirror)
+	fmt.Fprintln(sum, program, image.ID, o.SandboxImage, o.RegistryMirror)
 	sum.Write(s.CABundle)
 	made.Name = image.Name + "." + hex.EncodeToString(sum.Sum(nil)[:6])
-	if i.Region == "" {
-		return Image{}, errors.New("an instance has no region")
-	}
 	return made, nil
 }
+
+// self tells this build of the program from others.
+var self = sync.OnceValues(func() (string, error) {
+	info, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(info.Size(), info.ModTime().UnixNano()), nil
+})

@@ -187,6 +187,9 @@ func (c *Controller) leftovers(ctx context.Context, changed func(string)) {
 			changed(record.EC2Key("", "", id))
 		}
 	}
+	if err := c.sweep(); err != nil {
+		c.log.Warn("could not remove what no machine uses", "error", err)
+	}
 	entries, _ := os.ReadDir(c.o.Dir)
 	for _, e := range entries {
 		orphan(e.Name())

@@ -272,11 +272,25 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	// Another daemon finds it running, and leaves it alone.
 	pid := h.processes.List("machine/")[0].PID
 	h.down()
+	old := filepath.Join(h.dir, "machines/ami/of-an-earlier-version")
+	if err := os.MkdirAll(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	h.up()
 	h.change(one, func(i *record.Instance) { i.KeyName = "x" })
 	h.until(one, "running", inState(ec2types.InstanceStateNameRunning))
 	if now := h.processes.List("machine/")[0].PID; now != pid {
 		t.Fatal("a new daemon has restarted the machine")
+	}
+
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) { // between looks
+		entries, err := os.ReadDir(filepath.Dir(old))
+		if err == nil && len(entries) == 1 && entries[0].Name() == "test" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("skeletons are %v, %v", entries, err)
+		}
 	}
 
 	// Reboot.

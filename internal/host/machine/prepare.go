@@ -33,15 +33,15 @@ func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
 const (
-	internalError    = "Server.InternalError"
-	noCapacity       = "Server.InsufficientInstanceCapacity"
-	launcher         = "coracle-node" // in a machine's directory: a link to the program that it was launched with
-	consoleFile      = "console.log"
-	containerdDir    = "containerd"
-	skeletonLink     = "ami" // to the skeleton that the machine's disk lies over
-	leastMemory      = 256 << 20
-	leastDisk        = 512 << 20
-	skeletonsDirName = "ami"
+	internalError = "Server.InternalError"
+	noCapacity    = "Server.InsufficientInstanceCapacity"
+	launcher      = "coracle-node" // in a machine's directory: a link to the program that it was launched with
+	consoleFile   = "console.log"
+	containerdDir = "containerd"
+	skeletonLink  = "ami" // to the skeleton that the machine's disk lies over
+	leastMemory   = 256 << 20
+	leastDisk     = 512 << 20
+	skeletonsDir  = "ami" // in Options.Dir: skeletons by their names
 )
 
 // prepare makes everything ready for launch. It reports false while the network is not.
@@ -144,14 +144,8 @@ func (c *Controller) disk(ctx context.Context, id string, image Image) (skeleton
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	skeleton, err = os.Readlink(filepath.Join(dir, skeletonLink))
-	if _, missing := os.Stat(skeleton); err != nil || missing != nil {
-		if skeleton, err = c.writeSkeleton(image); err != nil {
-			return "", err
-		}
-		if err := link(skeleton, filepath.Join(dir, skeletonLink)); err != nil {
-			return "", err
-		}
+	if skeleton, err = c.skeletonOf(dir, image); err != nil {
+		return "", err
 	}
 	for _, d := range []string{"kubelet", launch.RunDir} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
@@ -185,21 +179,52 @@ func (c *Controller) disk(ctx context.Context, id string, image Image) (skeleton
 	return skeleton, nil
 }
 
-// writeSkeleton makes the skeleton of an image, once.
-func (c *Controller) writeSkeleton(image Image) (string, error) {
+// skeletonOf is the skeleton of the machine in dir, which is made when no machine has needed it yet.
+func (c *Controller) skeletonOf(dir string, image Image) (string, error) {
 	c.skeleton.Lock()
 	defer c.skeleton.Unlock()
-	dir := filepath.Join(c.o.Dir, skeletonsDirName, image.Name)
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
+	own := filepath.Join(dir, skeletonLink)
+	if skeleton, err := os.Readlink(own); err == nil {
+		if _, err := os.Stat(skeleton); err == nil {
+			return skeleton, nil
+		}
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return "", err
+	skeleton := filepath.Join(c.o.Dir, skeletonsDir, image.Name)
+	if _, err := os.Stat(skeleton); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(skeleton), 0o700); err != nil {
+			return "", err
+		}
+		if err := image.Write(skeleton); err != nil {
+			return "", err
+		}
 	}
-	if err := image.Write(dir); err != nil {
-		return "", err
+	return skeleton, link(skeleton, own)
+}
+
+// sweep removes the skeletons that no machine uses: those that earlier versions of this program have written.
+func (c *Controller) sweep() error {
+	c.skeleton.Lock()
+	defer c.skeleton.Unlock()
+	links, err := filepath.Glob(filepath.Join(c.o.Dir, "i-*", skeletonLink))
+	if err != nil {
+		return err
 	}
-	return dir, nil
+	used := map[string]bool{}
+	for _, l := range links {
+		if skeleton, err := os.Readlink(l); err == nil {
+			used[skeleton] = true
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(c.o.Dir, skeletonsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if path := filepath.Join(c.o.Dir, skeletonsDir, e.Name()); !used[path] {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	return err
 }
 
 // link makes name a symbolic link to target, at once.
