@@ -256,6 +256,7 @@ func (c *Controller) spec() process.Spec {
 		Args: []string{"endpoint", "--dir", c.o.Dir},
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"HOME=" + filepath.Dir(c.o.LogFile),
 			"GOGC=50", "GOMEMLIMIT=64MiB",
 		},
 		Dir:         "/",
