@@ -35,7 +35,7 @@ type recipe struct {
 }
 
 // storedOne comes after each image of several; what was assembled is recorded after the last.
-var storedOne = crash.At("image: one of the images assembled")
+var storedOne = crash.At("image/assembled-one")
 
 // pathEnv is the PATH of EKS's minimal base images.
 const pathEnv = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

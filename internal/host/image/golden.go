@@ -32,7 +32,7 @@ import (
 )
 
 // goldenUnpacked comes when everything is unpacked, before it gets its name.
-var goldenUnpacked = crash.At("image: golden directory unpacked")
+var goldenUnpacked = crash.At("image/unpacked")
 
 // goldenLayout is raised when the way in which golden directories are made changes.
 const goldenLayout = "2"
@@ -83,8 +83,11 @@ func (r *Registry) unpack(ctx context.Context, dir string, images map[string]v1.
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	// The address of a socket has 108 bytes, which a data directory may use up.
-	state, err := os.MkdirTemp("", "coracle-")
+	// Sockets are not below the data directory, whose path may use up the 108 bytes of an address.
+	if err := os.MkdirAll(r.runDir(), 0o755); err != nil {
+		return err
+	}
+	state, err := os.MkdirTemp(r.runDir(), unpackingPattern)
 	if err != nil {
 		return err
 	}
@@ -190,6 +193,12 @@ func waitForSocket(ctx context.Context, socket string, exited chan error) error 
 		}
 	}
 }
+
+// unpackingPattern is how the run directories of containerds that unpack begin.
+const unpackingPattern = "unpacking-"
+
+// runDir is the daemon's directory for what ends with the host.
+func (r *Registry) runDir() string { return filepath.Join("/run/coracle", r.options.Owner) }
 
 // fill imports the images through containerd's own client.
 func (r *Registry) fill(ctx context.Context, ctr, socket string, images map[string]v1.Image) error {

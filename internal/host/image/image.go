@@ -138,6 +138,15 @@ func (r *Registry) clean() error {
 			return err
 		}
 	}
+	states, err := filepath.Glob(filepath.Join(r.runDir(), unpackingPattern+"*"))
+	if err != nil {
+		return err
+	}
+	for _, state := range states {
+		if err := os.RemoveAll(state); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

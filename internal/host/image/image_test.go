@@ -2,6 +2,8 @@ package image
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -30,7 +32,14 @@ func open(t *testing.T, o Options) *Registry {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	o.Owner, o.Region, o.CA = "0123456789abcdef", region, []byte("the daemon's authority\n")
+	o.Region, o.CA = region, []byte("the daemon's authority\n")
+	sum := sha256.Sum256([]byte(o.Dir))
+	o.Owner = hex.EncodeToString(sum[:8])
+	t.Cleanup(func() {
+		if err := os.Remove(filepath.Join("/run/coracle", o.Owner)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("left behind: %v", err)
+		}
+	})
 	o.Programs, o.Bundles = program.In(filepath.Join(repository, "bin/node")), bundle.In(filepath.Join(repository, "bin/bundles"))
 	if dir := os.Getenv(program.EnvDir); dir != "" {
 		o.Programs = program.In(dir)
