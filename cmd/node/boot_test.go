@@ -372,9 +372,15 @@ func (m *machine) inside(argv ...string) *exec.Cmd {
 		m.t.Fatal(err)
 	}
 	for _, p := range processes {
-		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.PID, p.PID))
-		if f := strings.Fields(string(children)); len(f) > 0 {
-			found = f[0]
+		if !p.Leader {
+			continue
+		}
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID)) // whichever thread has started it
+		for _, t := range tasks {
+			children, _ := os.ReadFile(t)
+			if f := strings.Fields(string(children)); len(f) > 0 {
+				found = f[0]
+			}
 		}
 	}
 	return exec.Command("nsenter", append([]string{"-t", found, "-a", "--"}, argv...)...)

@@ -83,6 +83,9 @@ func (s *Script) systemctl(args ...string) error {
 		return s.Systemctl(args...)
 	}
 	c := systemctl.Command{Stdout: s.Stdout, Stderr: s.Stderr}
+	if args[0] == "start" || args[0] == "restart" {
+		return c.Up(args[0], args[len(args)-1], patience)
+	}
 	if code := c.Systemctl(args); code != 0 {
 		return fmt.Errorf("systemctl %s: exit status %d", strings.Join(args, " "), code)
 	}
@@ -420,10 +423,13 @@ func (s *Script) containerd(o options, pause string) error {
 	if err := node.WriteFile(s.Root, "/etc/systemd/system/sandbox-image.service", string(unit), 0o644); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"daemon-reload"}, {"enable", "containerd", "sandbox-image"}, {"restart", "sandbox-image", "containerd"}} {
+	for _, args := range [][]string{{"daemon-reload"}, {"enable", "containerd", "sandbox-image"}, {"restart", "containerd"}, {"start", "sandbox-image"}} {
 		if err := s.systemctl(args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// patience is how long a daemon may take to come up, with its own attempts.
+const patience = 2 * time.Minute

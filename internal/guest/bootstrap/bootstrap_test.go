@@ -147,7 +147,7 @@ func TestBootstrap(t *testing.T) {
 					}
 				}
 			}
-			want1, want2 := "daemon-reload, enable containerd sandbox-image, restart sandbox-image containerd", "daemon-reload, enable kubelet, start kubelet"
+			want1, want2 := "daemon-reload, enable containerd sandbox-image, restart containerd, start sandbox-image", "daemon-reload, enable kubelet, start kubelet"
 			if got := strings.Join(s.control, ", "); got != want1+", "+want2 {
 				t.Errorf("systemctl was called: %s", got)
 			}

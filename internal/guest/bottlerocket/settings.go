@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -158,6 +159,9 @@ func (b *Boot) systemctl(args ...string) error {
 		return b.Systemctl(args...)
 	}
 	c := systemctl.Command{Stdout: b.Out, Stderr: b.Out}
+	if args[0] == "start" || args[0] == "restart" {
+		return c.Up(args[0], args[len(args)-1], patience)
+	}
 	if code := c.Systemctl(args); code != 0 {
 		return fmt.Errorf("systemctl %s: exit status %d", strings.Join(args, " "), code)
 	}
@@ -364,3 +368,6 @@ func taints(v any) ([]string, error) {
 	}
 	return all, nil
 }
+
+// patience is how long a daemon may take to come up, with its own attempts.
+const patience = 2 * time.Minute

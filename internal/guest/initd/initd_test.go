@@ -206,6 +206,7 @@ func TestRestart(t *testing.T) {
 	if r := m.call("start", "needs.service", "failure.service", "limited.service", "forced.service"); len(r.Errors) != 0 {
 		t.Fatalf("start: %+v", r.Errors)
 	}
+	m.until("both have run", func() bool { return m.read("runs") == "run\n" && m.read("needs") == "up\n" })
 	pid := m.unit("always.service").MainPID
 	m.call("kill", "always.service")
 	m.until("it runs again, and what requires it", func() bool {

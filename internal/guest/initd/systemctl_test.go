@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coracle-eks/coracle/internal/guest/systemctl"
 )
@@ -100,5 +101,21 @@ func TestSystemctl(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(m.dir, "etc/default.target.wants/app.service")); err == nil {
 		t.Error("app.service is still enabled")
+	}
+}
+
+func TestUpWaitsForWhatComesUpLater(t *testing.T) {
+	t.Parallel()
+	m := bootMachine(t, map[string]string{
+		"later.service": "[Service]\nType=oneshot\nRemainAfterExit=yes\nRestart=on-failure\nRestartSec=10ms\nExecStart=/bin/sh -c 'echo >> DIR/tries; test $(wc -l < DIR/tries) -ge 3'\n",
+		"never.service": "[Service]\nType=oneshot\nExecStart=/bin/false\n",
+	})
+	var out bytes.Buffer
+	c := systemctl.Command{Stdout: &out, Stderr: &out, Run: m.dir + "/run", UnitPath: []string{m.dir + "/etc"}, Journal: m.dir + "/journal"}
+	if err := c.Up("restart", "later", time.Minute); err != nil || m.unit("later.service").Active != "active" {
+		t.Errorf("later: %v\n%s", err, &out)
+	}
+	if err := c.Up("start", "never", time.Minute); err == nil || !strings.Contains(err.Error(), "start never.service: it does not run") {
+		t.Errorf("never: %v", err)
 	}
 }

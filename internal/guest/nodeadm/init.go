@@ -483,8 +483,14 @@ func (r *run) systemctl(args ...string) error {
 		return r.Systemctl(args...)
 	}
 	c := systemctl.Command{Stdout: r.Stdout, Stderr: r.Stderr}
+	if args[0] == "start" || args[0] == "restart" {
+		return c.Up(args[0], args[len(args)-1], patience)
+	}
 	if code := c.Systemctl(args); code != 0 {
 		return fmt.Errorf("systemctl %s: exit status %d", strings.Join(args, " "), code)
 	}
 	return nil
 }
+
+// patience is how long a daemon may take to come up, with its own attempts.
+const patience = 2 * time.Minute

@@ -41,6 +41,8 @@ func ContainerdConfig(o ContainerdOptions) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	table := func(plugin, path string) { line("\n[plugins.'%s'%s]", plugin, path) }
 	line("version = %d\nroot = \"/var/lib/containerd\"\nstate = \"/run/containerd\"", o.Version)
+	// Without the CRI there is no use in running, and what it lacks (inotify instances of the host) may come back.
+	line(`required_plugins = ["io.containerd.grpc.v1.cri"]`)
 	if o.Imports {
 		line(`imports = ["/etc/containerd/config.d/*.toml"]`)
 	}

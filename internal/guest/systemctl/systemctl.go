@@ -188,6 +188,25 @@ func (c Command) change(verb string, names []string, o options) int {
 	return code
 }
 
+// Up has the unit done to as the verb says ("start", "restart"), and waits until it runs. A unit that does not come up at once is
+// given the time in which its own Restart= may bring it up: what it lacked (a resource of the host) may come back.
+func (c Command) Up(verb, name string, patience time.Duration) error {
+	name = unit.WithType(name)
+	if code := c.Systemctl([]string{verb, name}); code == 0 {
+		return nil
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		units, code := c.states([]string{name})
+		if code != 0 || len(units) != 1 || units[0].Active == "failed" || units[0].Active == "inactive" {
+			break
+		}
+		if units[0].Active == "active" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %s: it does not run; see \"systemctl status %s\" and \"journalctl -xeu %s\"", verb, name, name, name)
+}
+
 // states of the units asked for, one for each name.
 func (c Command) states(names []string) ([]initd.UnitStatus, int) {
 	response, code := c.call(initd.Request{Verb: "status", Units: names})
