@@ -226,16 +226,18 @@ func (c *Controller) place(ctx context.Context, p *plane) error {
 	if err := choose(&p.spare, own.SparePort, len(running) > 1 || free(own.SparePort)); err != nil {
 		return err
 	}
-	if own.PublicAddress == "" {
-		if own.PublicAddress, err = c.o.Endpoints.PublicAddress(publics); err != nil {
-			return err
-		}
+	public, err := c.o.Endpoints.PublicAddress(publics)
+	if err != nil {
+		return err
 	}
-	p.public = net.ParseIP(own.PublicAddress)
+	if public != "" && own.PublicAddress != "" { // it has one, and there is still a network
+		public = own.PublicAddress
+	}
+	p.public = net.ParseIP(public)
 	record := func() error {
 		return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
 			o.Port, o.ServerPort, o.SparePort = p.port, p.server, p.spare
-			o.PublicAddress, o.Endpoint = own.PublicAddress, p.endpoint()
+			o.PublicAddress, o.Endpoint = public, p.endpoint()
 			o.CertificateAuthority = p.keys.ca.pem
 			o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
 		})
