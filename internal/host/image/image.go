@@ -110,7 +110,7 @@ func Open(o Options) (*Registry, error) {
 		return nil, fmt.Errorf("open the registry of images: %w", err)
 	}
 	if err := errors.Join(r.sweep(ctx), r.dropGolden()); err != nil {
-		return nil, fmt.Errorf("open the registry of images: %w", err)
+		o.Log.Warn("images that nobody needs take space: it is tried again at the next start", "error", err) // no reason not to serve the others
 	}
 	r.app = handlers.NewApp(ctx, config)
 	return r, nil
