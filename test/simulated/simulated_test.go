@@ -2,10 +2,13 @@
 package simulated
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +44,9 @@ type site struct {
 func newSite(t testing.TB, subnets func(*harness.Daemon) []string) *site {
 	t.Helper()
 	d := harness.Start(t, "CORACLE_MACHINES=simulated")
-	s := &site{Daemon: d, t: t, ec2: ec2.NewFromConfig(d.Config())}
+	config := d.Config()
+	config.HTTPClient = &http.Client{Transport: whole{&http.Transport{}}}
+	s := &site{Daemon: d, t: t, ec2: ec2.NewFromConfig(config)}
 	s.subnet = subnets(d)
 	d.CreateCluster(cluster, "1.35", d.ClusterRole(), s.subnet)
 	s.nodeRole()
@@ -51,6 +56,20 @@ func newSite(t testing.TB, subnets func(*harness.Daemon) []string) *site {
 	s.image = strings.TrimSpace(d.Run("", "aws", "ssm", "get-parameter", "--query", "Parameter.Value", "--output", "text",
 		"--name", "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"))
 	return s
+}
+
+// whole sends a copy of each request's body. The SDK closes a body as soon as the answer begins, and when that comes before net/http has seen
+// the body's end, as it may on a busy host, net/http closes the connection from which the answer is being read.
+type whole struct{ *http.Transport }
+
+func (t whole) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	copied := r.Clone(r.Context())
+	copied.Body = io.NopCloser(bytes.NewReader(body))
+	return t.Transport.RoundTrip(copied)
 }
 
 func (s *site) must(err error) {
