@@ -2,6 +2,7 @@ package ec2_test
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	coracle "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -165,5 +167,51 @@ func TestSpotInterruption(t *testing.T) {
 	}))
 	if gone := w.becomes(id, types.InstanceStateNameTerminated); *gone.StateReason.Code != "Server.SpotInstanceTermination" {
 		t.Errorf("state reason %+v", gone.StateReason)
+	}
+}
+
+// An hour after its end nothing is left of an instance, nor of what came with it.
+func TestNothingIsLeftOfAnInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.ctx()
+	w.hardware(0)
+	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large"})
+	must[any](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) // the default VPC is made
+	tags := []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}}
+	must[any](t)(w.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String(w.template("gone", types.RequestLaunchTemplateData{InstanceType: "m5.large"}))}))
+	rows := func() (all []string) {
+		for line := range strings.Lines(w.dump()) {
+			key, _, _ := strings.Cut(line, " ")
+			if !strings.Contains(key, "/machines/") { // they are the hardware's
+				all = append(all, key)
+			}
+		}
+		return all
+	}
+	before := rows()
+	v := w.run(ec2.RunInstancesInput{ClientToken: aws.String("once"), TagSpecifications: tags, InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
+	fleet := must[*ec2.CreateFleetOutput](t)(w.CreateFleet(ctx, &ec2.CreateFleetInput{
+		Type: types.FleetTypeInstant, TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1)}, ClientToken: aws.String("fleet"),
+		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: &template, Version: aws.String("1")}}},
+	}))
+	ids := []string{*v.InstanceId, fleet.Instances[0].InstanceIds[0]}
+	for _, id := range ids {
+		w.becomes(id, types.InstanceStateNameRunning)
+	}
+	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
+	later := coracle.NewAftermath(coracle.New(coracle.Options{Store: w.store, Now: func() time.Time { return time.Now().Add(coracle.KeepTerminated + time.Minute) }}))
+	for _, id := range ids {
+		w.becomes(id, types.InstanceStateNameTerminated)
+		w.eventually(id+" is gone", func() bool {
+			_, gone, err := later.Follow(ctx, record.EC2Key(account, region, id), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return gone
+		})
+	}
+	if after := rows(); !slices.Equal(after, before) {
+		t.Errorf("rows are\n%s\nand were\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
 	}
 }
