@@ -33,6 +33,7 @@ func Write(dir string, o Options) error {
 		return err
 	}
 	if err := (&writer{dir: next, o: o}).all(); err != nil {
+		_ = os.RemoveAll(next)
 		return fmt.Errorf("write a root file system of %s for Kubernetes %s: %w", o.Family, o.KubernetesVersion, err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
