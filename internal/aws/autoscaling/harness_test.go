@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/coracle-eks/coracle/internal/ami"
@@ -47,6 +48,8 @@ type world struct {
 	*autoscaling.Client
 	ec2     *ec2.Client // of the user
 	url     string
+	etcd    *clientv3.Client
+	prefix  string
 	store   *store.Store
 	service *coracle.Service
 	mux     *wire.Mux
@@ -69,7 +72,12 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, store: storetest.New(t), clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
+	w := &world{t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), clock: clocktesting.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))}
+	var err error
+	if w.store, err = store.Open(t.Context(), w.etcd, store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.store.Close)
 	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
 	front := ec2service.New(ec2service.Options{Store: w.store})
 	w.service = coracle.New(coracle.Options{Store: w.store, EC2: front, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil), Now: w.clock.Now})

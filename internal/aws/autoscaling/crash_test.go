@@ -1,0 +1,85 @@
+package autoscaling_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	coracle "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// TestMortal is the controller of groups in a process of its own, which TestTheControllerMayDieAnywhere starts to have it killed.
+func TestMortal(t *testing.T) {
+	endpoint, prefix, url := os.Getenv("MORTAL_ETCD"), os.Getenv("MORTAL_PREFIX"), os.Getenv("MORTAL_URL")
+	if endpoint == "" {
+		t.Skip("runs as a process of TestTheControllerMayDieAnywhere")
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), client, store.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := group.New(group.Options{Store: s, Front: coracle.NewUpkeep(coracle.Options{Store: s}), EC2: func(string, string, string) group.EC2 {
+		return ec2.New(ec2.Options{Region: region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("ASIAROLE", "secret", "")})
+	}})
+	if err := reconcile.Run(t.Context(), slog.Default(), controller.Controllers()...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheControllerMayDieAnywhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.stopController()
+	w.create("nodes", 0, 9, 1)
+	died := 0
+	for _, point := range crash.Points() {
+		if !strings.HasPrefix(point, "autoscaling/") {
+			continue
+		}
+		died++
+		w.size(int32(3 * died))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortal$")
+		mortal.Env = append(os.Environ(), crash.Environment+"="+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+w.url)
+		out, err := mortal.CombinedOutput()
+		timedOut := ctx.Err() != nil
+		cancel()
+		var exit *exec.ExitError
+		if timedOut || !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatalf("at %s it did not die: %v\n%s", point, err, out)
+		}
+		if n := rows(t, record.AutoScalingLaunches(w.store)); n == 0 {
+			t.Errorf("after the death at %s no launch is written down", point)
+		}
+	}
+	if died != 2 {
+		t.Errorf("died at %d points", died)
+	}
+	w.startController()
+	w.serves("nodes", 3*died)
+	if alive := w.alive(); len(alive) != 3*died {
+		t.Errorf("%d instances are alive, want %d", len(alive), 3*died)
+	}
+	if n := rows(t, record.AutoScalingLaunches(w.store)); n != 0 {
+		t.Errorf("%d launches are still written down", n)
+	}
+}
