@@ -143,7 +143,7 @@ func (s *Script) bootstrap(ctx context.Context, o options) error {
 	name, kubeconfig := o.cluster, "/var/lib/kubelet/kubeconfig"
 	if o.values["--enable-local-outpost"] == "true" {
 		if name = o.values["--cluster-id"]; name == "" {
-			return errors.New("Cluster ID is required when local outpost support is enabled") //nolint:staticcheck // as the script says it
+			return errors.New("Cluster ID is required when local outpost support is enabled")
 		}
 		if err := s.hosts(ctx, o.values["--apiserver-endpoint"]); err != nil {
 			return err
@@ -221,7 +221,7 @@ func (s *Script) cluster(ctx context.Context, o *options, api API) error {
 		}
 		s.log("%v", err)
 		if attempt == attempts {
-			return errors.New("Exhausted retries while describing cluster!") //nolint:staticcheck // as the script says it
+			return errors.New("Exhausted retries while describing cluster!")
 		}
 		select {
 		case <-ctx.Done():
@@ -278,7 +278,7 @@ func (s *Script) clusterDNS(ctx context.Context, o options, family, mac string) 
 	if family == "ipv6" {
 		cidr := o.values["--service-ipv6-cidr"]
 		if cidr == "" {
-			return nil, errors.New("One of --service-ipv6-cidr or --dns-cluster-ip must be provided when --ip-family is ipv6") //nolint:staticcheck // as the script says it
+			return nil, errors.New("One of --service-ipv6-cidr or --dns-cluster-ip must be provided when --ip-family is ipv6")
 		}
 		dns, err := node.ClusterDNS(cidr)
 		return []string{dns}, err

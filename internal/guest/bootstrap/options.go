@@ -78,7 +78,7 @@ func parse(args []string, log func(format string, args ...any)) (options, error)
 	o.cluster = words[0]
 	if f := strings.ToLower(o.values["--ip-family"]); f != "" {
 		if f != "ipv4" && f != "ipv6" {
-			return o, fmt.Errorf("Invalid --ip-family. Only ipv4 or ipv6 are allowed") //nolint:staticcheck // as the script says it
+			return o, fmt.Errorf("Invalid --ip-family. Only ipv4 or ipv6 are allowed")
 		}
 		o.values["--ip-family"] = f
 	}

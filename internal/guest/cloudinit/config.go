@@ -86,11 +86,11 @@ func merge(documents [][]byte) (config, error) {
 	for _, d := range documents {
 		asJSON, err := yaml.YAMLToJSON(d)
 		if err != nil {
-			return c, fmt.Errorf("Failed loading yaml blob. Invalid format: %w", err) //nolint:staticcheck // as cloud-init says it
+			return c, fmt.Errorf("Failed loading yaml blob. Invalid format: %w", err)
 		}
 		var document map[string]json.RawMessage
 		if err := json.Unmarshal(asJSON, &document); err != nil {
-			return c, fmt.Errorf("Failed loading yaml blob. Yaml load allows dict root types, but got something else: %w", err) //nolint:staticcheck // as cloud-init says it
+			return c, fmt.Errorf("Failed loading yaml blob. Yaml load allows dict root types, but got something else: %w", err)
 		}
 		for k, v := range document {
 			merged[k] = v

@@ -93,7 +93,7 @@ func parse(data []byte, declared, filename string, parts *[]Part, depth int) err
 	if declared != "" {
 		var err error
 		if kind, params, err = mime.ParseMediaType(declared); err != nil {
-			return fmt.Errorf("Content-Type %q of a part: %w", declared, err) //nolint:staticcheck // a header's name
+			return fmt.Errorf("Content-Type %q of a part: %w", declared, err)
 		}
 	}
 	body := data

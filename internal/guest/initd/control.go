@@ -51,9 +51,9 @@ func Call(dir string, request Request) (Response, error) {
 	conn, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
 	if err != nil {
 		if errors.Is(err, os.ErrPermission) {
-			return response, errors.New("Access denied: only root controls the machine.") //nolint:staticcheck // as systemctl says it
+			return response, errors.New("Access denied: only root controls the machine.")
 		}
-		return response, fmt.Errorf("Failed to connect to init: %w", err) //nolint:staticcheck // as systemctl says it
+		return response, fmt.Errorf("Failed to connect to init: %w", err)
 	}
 	defer conn.Close()
 	if err := json.NewEncoder(conn).Encode(request); err != nil {
@@ -169,7 +169,7 @@ func (m *manager) answer(r Request) Response {
 			}
 		}
 	default:
-		failed("", fmt.Errorf("Unknown command verb %s.", r.Verb)) //nolint:staticcheck // as systemctl says it
+		failed("", fmt.Errorf("Unknown command verb %s.", r.Verb))
 	}
 	return response
 }
@@ -225,10 +225,10 @@ func (m *manager) reloadUnit(name string) error {
 	def, r, active := u.def, u.run, u.active
 	m.mu.Unlock()
 	if active != "active" {
-		return fmt.Errorf("%s is not active, cannot reload.", name) //nolint:staticcheck // as systemctl says it
+		return fmt.Errorf("%s is not active, cannot reload.", name)
 	}
 	if len(def.All("Service", "ExecReload")) == 0 {
-		return fmt.Errorf("Failed to reload %s: Job type reload is not applicable for unit %s.", name, name) //nolint:staticcheck // as systemctl says it
+		return fmt.Errorf("Failed to reload %s: Job type reload is not applicable for unit %s.", name, name)
 	}
 	env, err := u.environment(def)
 	if err != nil {
@@ -252,7 +252,7 @@ func (m *manager) kill(name, signal string) error {
 			sig = syscall.Signal(n)
 		} else if sig = unix.SignalNum(signal); sig == 0 {
 			if sig = unix.SignalNum("SIG" + signal); sig == 0 {
-				return fmt.Errorf("Failed to parse signal string %s.", signal) //nolint:staticcheck // as systemctl says it
+				return fmt.Errorf("Failed to parse signal string %s.", signal)
 			}
 		}
 	}

@@ -81,28 +81,26 @@ func Main(o Options) int {
 	signal.Ignore(unix.SIGPIPE)
 	// Both need to be there before the first process: who ends, and who tells that it is ready.
 	go m.reap()
+	m.reload()
 	if err := m.listen(); err != nil {
 		fmt.Fprintln(m.o.Console, "init:", err)
 		m.end(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	}
 	m.banner()
 	m.report(func(r *boot.Report) { *r = boot.Report{StartedAt: time.Now()} })
-	m.reload()
 	m.tmpfiles()
 	go m.boot()
-	for {
-		select {
-		case s := <-signals:
-			switch s {
-			case unix.SIGHUP:
-				m.reload()
-			case unix.SIGINT: // ctrl-alt-del
-				go m.shutdown(unix.LINUX_REBOOT_CMD_RESTART)
-			default:
-				go m.shutdown(unix.LINUX_REBOOT_CMD_POWER_OFF)
-			}
+	for s := range signals {
+		switch s {
+		case unix.SIGHUP:
+			m.reload()
+		case unix.SIGINT: // ctrl-alt-del
+			go m.shutdown(unix.LINUX_REBOOT_CMD_RESTART)
+		default:
+			go m.shutdown(unix.LINUX_REBOOT_CMD_POWER_OFF)
 		}
 	}
+	return 0
 }
 
 // banner is the first line of a console.

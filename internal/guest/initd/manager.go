@@ -74,7 +74,7 @@ func (m *manager) unit(name string) (*service, error) {
 		return u, nil
 	}
 	if kind := filepath.Ext(def.Name); kind != ".service" && kind != ".target" && kind != ".slice" {
-		return nil, fmt.Errorf("Unit %s is a %s, which this machine's init does not run.", name, kind[1:]) //nolint:staticcheck // as systemctl says it
+		return nil, fmt.Errorf("Unit %s is a %s, which this machine's init does not run.", name, kind[1:])
 	}
 	u := &service{m: m, name: def.Name, def: def, active: "inactive", sub: "dead", op: make(chan struct{}, 1), result: "success"}
 	m.units[def.Name] = u
@@ -122,7 +122,7 @@ func (m *manager) start(names []string) ([]*job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ending {
-		return nil, errors.New("Refusing operation, the machine is shutting down.") //nolint:staticcheck // as systemctl says it
+		return nil, errors.New("Refusing operation, the machine is shutting down.")
 	}
 	var fresh, asked []*job
 	visited := map[*service]bool{}
@@ -130,7 +130,7 @@ func (m *manager) start(names []string) ([]*job, error) {
 	visit = func(name string, hard bool) error {
 		u, err := m.unit(name)
 		if err == nil && u.def.Masked {
-			err = fmt.Errorf("Unit %s is masked.", name) //nolint:staticcheck // as systemctl says it
+			err = fmt.Errorf("Unit %s is masked.", name)
 		}
 		if err == nil && u.loadError != nil {
 			err = u.loadError
@@ -158,7 +158,7 @@ func (m *manager) start(names []string) ([]*job, error) {
 		}
 		for _, need := range requires(u.def) {
 			if err := visit(need, true); err != nil {
-				return fmt.Errorf("Failed to start %s: %w", u.name, err) //nolint:staticcheck // as systemctl says it
+				return fmt.Errorf("Failed to start %s: %w", u.name, err)
 			}
 		}
 		for _, wish := range wants(u.def) {
@@ -232,7 +232,7 @@ func (j *job) waitsFor(other *job, seen map[*job]bool) bool {
 }
 
 // errCanceled is the end of a start that a stop took the place of.
-var errCanceled = errors.New("Job canceled.") //nolint:staticcheck // as systemctl says it
+var errCanceled = errors.New("Job canceled.")
 
 // run does a job when all that comes before it has ended.
 func (m *manager) run(j *job) {
@@ -247,7 +247,7 @@ func (m *manager) run(j *job) {
 	if j.err == nil && !j.stop {
 		for _, k := range j.after {
 			if k.err != nil && !k.stop && slices.Contains(requires(u.def), k.unit.name) {
-				j.err = fmt.Errorf("A dependency job for %s failed. See 'journalctl -xe' for details.", u.name) //nolint:staticcheck // as systemctl says it
+				j.err = fmt.Errorf("A dependency job for %s failed. See 'journalctl -xe' for details.", u.name)
 				m.log(u.name, fmt.Sprintf("Dependency failed for %s.", u.title()))
 				m.status("DEPEND", fmt.Sprintf("Dependency failed for %s.", u.title()))
 				break
@@ -329,7 +329,7 @@ func (m *manager) restart(names []string, onlyActive bool) error {
 	for i := 0; i < len(names); i++ {
 		u, err := m.unit(names[i])
 		if err == nil && u.def.Masked {
-			err = fmt.Errorf("Unit %s is masked.", names[i]) //nolint:staticcheck // as systemctl says it
+			err = fmt.Errorf("Unit %s is masked.", names[i])
 		}
 		if err != nil {
 			m.mu.Unlock()

@@ -106,7 +106,7 @@ func (u *service) start(ctx context.Context) error {
 	}
 	if !u.withinStartLimit() {
 		m.logUnit(u.name, "Start request repeated too quickly.")
-		u.fail("start-limit-hit", fmt.Errorf("Start request repeated too quickly.")) //nolint:staticcheck // as systemctl says it
+		u.fail("start-limit-hit", fmt.Errorf("Start request repeated too quickly."))
 		return fmt.Errorf("Job for %s failed because start of the service was attempted too often.", u.name)
 	}
 	m.mu.Lock()

@@ -57,7 +57,7 @@ func (a AWS) endpoint(service string) string {
 func (a AWS) call(ctx context.Context, service, operation, method, path, body string) ([]byte, error) {
 	credentials, err := a.IMDS.RoleCredentials(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("Unable to locate credentials: %w", err) //nolint:staticcheck // as the AWS CLI says it
+		return nil, fmt.Errorf("Unable to locate credentials: %w", err)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, a.endpoint(service)+path, strings.NewReader(body))
 	if err != nil {
@@ -78,7 +78,7 @@ func (a AWS) call(ctx context.Context, service, operation, method, path, body st
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("Could not connect to the endpoint URL: %w", err) //nolint:staticcheck // as the AWS CLI says it
+		return nil, fmt.Errorf("Could not connect to the endpoint URL: %w", err)
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
@@ -143,11 +143,11 @@ func (a AWS) WaitActive(ctx context.Context, name string) (Cluster, error) {
 		case c.Status == "ACTIVE" || c.Status == "UPDATING":
 			return c, nil
 		case c.Status != "CREATING" && c.Status != "PENDING":
-			return c, fmt.Errorf("Waiter ClusterActive failed: Waiter encountered a terminal failure state: the cluster is %s", c.Status) //nolint:staticcheck // as the AWS CLI says it
+			return c, fmt.Errorf("Waiter ClusterActive failed: Waiter encountered a terminal failure state: the cluster is %s", c.Status)
 		}
 		select {
 		case <-ctx.Done():
-			return c, fmt.Errorf("Waiter ClusterActive failed: Max attempts exceeded: the cluster is %s", c.Status) //nolint:staticcheck // as the AWS CLI says it
+			return c, fmt.Errorf("Waiter ClusterActive failed: Max attempts exceeded: the cluster is %s", c.Status)
 		case <-time.After(2 * time.Second):
 		}
 	}

@@ -284,13 +284,13 @@ func mergeTOML(dst, src string) (string, error) {
 func (c *NodeConfig) validate() error {
 	switch cluster := c.Spec.Cluster; {
 	case cluster.Name == "":
-		return errors.New("Name is missing in cluster configuration") //nolint:staticcheck // as nodeadm says it
+		return errors.New("Name is missing in cluster configuration")
 	case cluster.APIServerEndpoint == "":
-		return errors.New("Apiserver endpoint is missing in cluster configuration") //nolint:staticcheck // as nodeadm says it
+		return errors.New("Apiserver endpoint is missing in cluster configuration")
 	case cluster.CertificateAuthority == nil:
-		return errors.New("Certificate authority is missing in cluster configuration") //nolint:staticcheck // as nodeadm says it
+		return errors.New("Certificate authority is missing in cluster configuration")
 	case cluster.CIDR == "":
-		return errors.New("CIDR is missing in cluster configuration") //nolint:staticcheck // as nodeadm says it
+		return errors.New("CIDR is missing in cluster configuration")
 	case cluster.EnableOutpost != nil && *cluster.EnableOutpost && cluster.ID == "":
 		return errors.New("cluster ID must be provided for outposts")
 	}

@@ -254,7 +254,7 @@ func (r *run) provide(ctx context.Context) (*NodeConfig, error) {
 			return nil, fmt.Errorf("failed to build provider from config source %q: %w", source, err)
 		}
 		var config *NodeConfig
-		tolerated := []error{}
+		var tolerated []error
 		switch u.Scheme {
 		case "imds":
 			tolerated = []error{errNoConfigInUserData, errDecoding}

@@ -199,7 +199,7 @@ func when(s string, now time.Time) (time.Time, error) {
 			return midnight.Add(time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("Failed to parse timestamp: %s", s) //nolint:staticcheck // as journalctl says it
+	return time.Time{}, fmt.Errorf("Failed to parse timestamp: %s", s)
 }
 
 // bootTime is when process 1 began.

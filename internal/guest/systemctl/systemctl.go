@@ -330,7 +330,7 @@ func (c Command) installOne(verb, dir, name string) error {
 	if verb == "mask" {
 		path := filepath.Join(dir, name)
 		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink == 0 {
-			return fmt.Errorf("Failed to mask unit: File %s already exists.", path) //nolint:staticcheck // as systemctl says it
+			return fmt.Errorf("Failed to mask unit: File %s already exists.", path)
 		}
 		_ = os.Remove(path)
 		if err := os.Symlink("/dev/null", path); err != nil {
@@ -351,12 +351,12 @@ func (c Command) installOne(verb, dir, name string) error {
 	if err != nil {
 		var missing unit.NotFoundError
 		if errors.As(err, &missing) {
-			return fmt.Errorf("Failed to %s unit: Unit file %s does not exist.", verb, name) //nolint:staticcheck // as systemctl says it
+			return fmt.Errorf("Failed to %s unit: Unit file %s does not exist.", verb, name)
 		}
 		return err
 	}
 	if def.Masked {
-		return fmt.Errorf("Failed to %s unit: Unit file %s is masked.", verb, def.Fragment) //nolint:staticcheck // as systemctl says it
+		return fmt.Errorf("Failed to %s unit: Unit file %s is masked.", verb, def.Fragment)
 	}
 	if verb == "disable" || verb == "reenable" {
 		for _, suffix := range []string{".wants", ".requires"} {

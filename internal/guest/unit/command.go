@@ -176,7 +176,7 @@ func (u *Unit) Environment(base map[string]string) (map[string]string, error) {
 	for _, file := range u.All("Service", "EnvironmentFile") {
 		file, optional := strings.CutPrefix(u.Expand(file), "-")
 		if err := readEnvironment(file, env); err != nil && !(optional && os.IsNotExist(err)) {
-			return nil, fmt.Errorf("Failed to load environment files: %w", err) //nolint:staticcheck // as systemd says it
+			return nil, fmt.Errorf("Failed to load environment files: %w", err)
 		}
 	}
 	for _, line := range u.All("Service", "UnsetEnvironment") {

@@ -88,7 +88,7 @@ func Parse(r io.Reader) ([]Option, error) {
 // Load finds a unit along path. A target or slice needs no file.
 func Load(path []string, name string) (*Unit, error) {
 	if !Valid(name) {
-		return nil, fmt.Errorf("Invalid unit name %q.", name) //nolint:staticcheck // as systemctl says it
+		return nil, fmt.Errorf("Invalid unit name %q.", name)
 	}
 	u := &Unit{Name: name}
 	names := []string{name} // with the template of an instance
