@@ -294,7 +294,7 @@ func TestEveryProcessComesBack(t *testing.T) {
 	d.AwaitStatus("phoenix", ekstypes.ClusterStatusActive)
 	config := d.Kubeconfig("phoenix")
 	p.kubectl(config, "create", "configmap", "kept", "--from-literal=a=b")
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd"} {
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd", "endpoint"} {
 		before := p.pid(name)
 		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -310,7 +310,7 @@ func TestEveryProcessComesBack(t *testing.T) {
 
 	// The daemon's death and return touch nothing that runs.
 	before := map[string]int{}
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd"} {
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd", "endpoint"} {
 		before[name] = p.pid(name)
 	}
 	d.Kill()
