@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
+	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -120,12 +121,13 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 		Images: machine.Sources{
 			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
 			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
-			Golden:  h.cachedImages,
+			Golden:  d.cachedImages,
 		}.Image,
 		Log: d.log,
 	})
 	described := metadata.New(metadata.Options{
-		Store: d.store, Network: h.network, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials, Log: d.log,
+		Store: d.store, Network: h.network, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
+		ZoneID: func(region, zone string) string { return ec2service.ZoneIDs(region)[zone] }, Log: d.log,
 	})
 	all = append(all, h.network.Controllers()...)
 	all = append(all, h.apis.Controller())
@@ -156,7 +158,7 @@ func (d *daemon) cache() reconcile.Controller {
 			if err != nil {
 				return reconcile.Result{}, err
 			}
-			_, err = d.host.cachedImages(ctx, cluster.Value.Region, plane.Value.Version)
+			_, err = d.cachedImages(ctx, cluster.Value.Region, plane.Value.Version)
 			return reconcile.Result{}, err
 		},
 	}
@@ -174,7 +176,14 @@ func (d *daemon) kubeletSocket(clusterID string) string {
 }
 
 // cachedImages are the images that the AMIs of a version have in their cache, unpacked.
-func (h *host) cachedImages(ctx context.Context, region, minor string) (string, error) {
+func (d *daemon) cachedImages(ctx context.Context, region, minor string) (string, error) {
+	h := d.host
+	err := h.programs.Ensure(ctx, bundle.Milestones(func(p bundle.Progress) {
+		d.log.Info("building the programs that nodes need", "progress", p)
+	}))
+	if err != nil {
+		return "", err
+	}
 	if err := h.images.Assemble(ctx, minor); err != nil {
 		return "", err
 	}

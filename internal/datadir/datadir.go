@@ -10,6 +10,10 @@
 //	etcd/           the embedded etcd: certificates, port, data
 //	logs/           CloudWatch Logs: events, and results of queries
 //	bundles/        Kubernetes programs that were built on first use
+//	images/         the registry, and the images that machines have in their cache
+//	machines/       root file systems and consoles of instances
+//	metadata/       the key that signs identity documents
+//	endpoint.log    what "coracle endpoint" has to say; its files are in /run/coracle, or, without a network, in endpoint/
 //	clusters/       certificates, configuration and logs of control planes, by cluster ID
 //
 // The directory is its user's alone (mode 0700): it holds private keys.

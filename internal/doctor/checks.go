@@ -22,6 +22,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -40,6 +41,7 @@ var checks = []struct {
 	{"ports", ports},
 	{"processes", abandoned},
 	{"bundles", bundles},
+	{"nodes", nodes},
 	{"go", golang},
 	{"aws", awsCLI},
 	{"kubectl", kubectl},
@@ -63,7 +65,7 @@ func kernel(context.Context, Host) []Finding {
 
 func user(context.Context, Host) []Finding {
 	if os.Geteuid() != 0 {
-		return warn("sudo coracle up", "you are user %d, not root: control planes run; machines in Linux namespaces will need root", os.Geteuid())
+		return warn("sudo coracle up", "you are user %d, not root: control planes run, and instances are simulated; machines and VPCs with packets need root", os.Geteuid())
 	}
 	return ok("root")
 }
@@ -71,13 +73,13 @@ func user(context.Context, Host) []Finding {
 func cgroups(context.Context, Host) []Finding {
 	var s unix.Statfs_t
 	if err := unix.Statfs("/sys/fs/cgroup", &s); err != nil {
-		return warn("mount -t cgroup2 none /sys/fs/cgroup", "no control groups at /sys/fs/cgroup (%v): machines will need them, control planes do not", err)
+		return warn("mount -t cgroup2 none /sys/fs/cgroup", "no control groups at /sys/fs/cgroup (%v): machines need them, control planes do not", err)
 	}
 	if s.Type == unix.CGROUP2_SUPER_MAGIC {
 		return ok("version 2")
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
-		return warn("mount -t cgroup2 none /sys/fs/cgroup", "control groups have no memory controller: machines will need it, control planes do not")
+		return warn("mount -t cgroup2 none /sys/fs/cgroup", "control groups have no memory controller: machines need it, control planes do not")
 	}
 	return ok("version 1")
 }
@@ -270,6 +272,44 @@ func bundles(_ context.Context, h Host) []Finding {
 		return fail("rm -r "+filepath.Dir(path)+"; coracle bundles "+h.Version, "%s does not run: %v: %s", path, err, firstLine(out))
 	}
 	return ok("Kubernetes %s at %s", h.Version, path)
+}
+
+// nodes looks for what machines need of this host beside the bundles.
+func nodes(_ context.Context, h Host) []Finding {
+	if os.Geteuid() != 0 {
+		return ok("instances are simulated: machines need root")
+	}
+	programs := program.Open(program.Options{DataDir: string(h.Dir)})
+	var all []Finding
+	if _, err := programs.Path("containerd"); err != nil {
+		all = append(all, warn("make node", "what runs on nodes is not built; the first instance builds it, which takes some minutes and needs Go")...)
+	}
+	if _, err := programs.Path(program.Machine); err != nil {
+		all = append(all, fail("make node", "%v", err)...)
+	}
+	if _, err := programs.Path("runc"); err != nil {
+		all = append(all, fail("apt-get install -y runc", "%v", err)...)
+	}
+	for name, pkg := range map[string]string{"iptables": "iptables", "ip": "iproute2", "conntrack": "conntrack", "mount": "mount"} {
+		if _, err := lookPath(name); err != nil {
+			all = append(all, fail("apt-get install -y "+pkg, "this host has no %s, which machines and their images have from it", name)...)
+		}
+	}
+	if all == nil {
+		return ok("containerd, runc and iptables are there")
+	}
+	return all
+}
+
+// lookPath finds a program where root has it, too, which the PATH of a user may not name.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if err != nil {
+			path, err = exec.LookPath(filepath.Join(dir, name))
+		}
+	}
+	return path, err
 }
 
 func golang(ctx context.Context, h Host) []Finding {

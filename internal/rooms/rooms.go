@@ -70,7 +70,7 @@ var Rules = []Rule{
 	{"internal/datadir", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it names files"},
 	{"internal/admin", nil, world, "the commands' wire: both of its ends are elsewhere"},
 	{"internal/backup", []string{"internal/datadir", "internal/etcd"}, world, "it packs files and a snapshot"},
-	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/process"}, []string{"github.com/aws", "k8s.io"},
+	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/host/program", "internal/process"}, []string{"github.com/aws", "k8s.io"},
 		"it looks at the host and changes nothing"},
 	{"internal/version", nil, world, "it is one string"},
 	{"internal/rooms", nil, nil, "this table"},
