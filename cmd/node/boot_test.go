@@ -508,19 +508,21 @@ export AWS_ENDPOINT_URL=@AWS@
 	m.contains("the name service", m.read("/etc/resolv.conf"), "nameserver 10.0.0.2", "search eu-west-1.compute.internal")
 	m.contains("the host's name", m.run("hostname"), privateDNS)
 	// A reboot from inside: what user data has made starts by itself, user data does not run again.
-	m.mu.Lock()
-	m.nodes = nil
-	m.mu.Unlock()
 	m.run("reboot")
 	m.until("it boots again", func() bool {
 		s, err := launch.ReadStatus(m.spec.Dir)
 		return err == nil && s.State == launch.Running && s.Starts == 2
 	})
+	m.mu.Lock()
+	m.nodes = nil // of the kubelet before
+	m.mu.Unlock()
 	m.untilNode()
 	if got := strings.Count(m.read("/var/log/cloud-init-output.log"), "INFO: complete!"); got != 1 {
 		t.Errorf("user data was run %d times", got)
 	}
-	m.run("poweroff")
+	if out := m.run("poweroff"); out != "" {
+		t.Errorf("poweroff: %s", out)
+	}
 	m.until("it is off", func() bool {
 		s, err := launch.ReadStatus(m.spec.Dir)
 		return err == nil && s.State == launch.PoweredOff

@@ -68,8 +68,12 @@ func Call(dir string, request Request) (Response, error) {
 func (m *manager) serve(l net.Listener) {
 	for {
 		conn, err := l.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // out of descriptors, for now
+			time.Sleep(100 * time.Millisecond)
+			continue
 		}
 		go func() {
 			defer conn.Close()
