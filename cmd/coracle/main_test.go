@@ -17,6 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/test/harness"
 )
 
 func TestMain(m *testing.M) {
@@ -134,13 +135,16 @@ func crash(ts *testscript.TestScript, neg bool, args []string) {
 func processes(ts *testscript.TestScript, neg bool, args []string) {
 	dir, err := datadir.At(ts.MkAbs(args[0]))
 	ts.Check(err)
-	found, err := process.Find(dir.Owner())
-	ts.Check(err)
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	if len(found) != want {
-		ts.Fatalf("%d processes of %s: %+v, want %d", len(found), dir, found, want)
-	}
+	// A controller starts the endpoint process once the daemon serves.
+	ts.Check(harness.Until(20*time.Second, 10*time.Millisecond, func() error {
+		found, err := process.Find(dir.Owner())
+		if err == nil && len(found) != want {
+			err = fmt.Errorf("%d processes of %s: %+v, want %d", len(found), dir, found, want)
+		}
+		return err
+	}))
 	if want > 0 {
 		return
 	}

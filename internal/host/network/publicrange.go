@@ -3,6 +3,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -17,15 +18,15 @@ import (
 // address of ours is never somebody's.
 var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 
-// claims has a file for each range that was chosen lately.
+// claims has a file for each range that was chosen, with its owner in it.
 const claims = "/run/coracle/ranges"
 
-// claimTime is for how long a chosen range is the chooser's before it has a route.
+// claimTime is for how long a chosen range is its owner's before it has a route.
 const claimTime = 10 * time.Minute
 
 // ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that nobody else has just
-// chosen. It is the caller's to keep.
-func ChoosePublicRange() (netip.Prefix, error) {
+// chosen. It is the owner's to keep, until [Remove].
+func ChoosePublicRange(owner string) (netip.Prefix, error) {
 	if err := os.MkdirAll(claims, 0o755); err != nil {
 		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
 	}
@@ -47,7 +48,11 @@ func ChoosePublicRange() (netip.Prefix, error) {
 		candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, third, 0}), 21)
 		claim := claimOf(candidate)
 		if info, err := os.Stat(claim); err == nil {
-			if time.Since(info.ModTime()) < claimTime {
+			holder, err := os.ReadFile(claim)
+			if err != nil {
+				return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
+			}
+			if string(holder) != owner && time.Since(info.ModTime()) < claimTime {
 				continue
 			}
 			if err := os.Remove(claim); err != nil {
@@ -57,9 +62,30 @@ func ChoosePublicRange() (netip.Prefix, error) {
 		if overlaps(used, candidate) {
 			continue
 		}
-		return candidate, os.WriteFile(claim, nil, 0o644)
+		return candidate, os.WriteFile(claim, []byte(owner), 0o644)
 	}
 	return netip.Prefix{}, errors.New("choose a range for public addresses: all of " + benchmark.String() + " is in use on this host: `coracle reset` frees the range of a data directory")
+}
+
+// unclaim gives back the ranges that an owner has chosen.
+func unclaim(owner string) error {
+	entries, err := os.ReadDir(claims)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		claim := filepath.Join(claims, e.Name())
+		if holder, err := os.ReadFile(claim); err != nil || string(holder) != owner {
+			continue // somebody else's, or just given back by him
+		}
+		if err := os.Remove(claim); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func claimOf(r netip.Prefix) string { return filepath.Join(claims, r.Addr().String()) }

@@ -25,7 +25,6 @@ func Remove(owner string) (removed []string, err error) {
 	case err != nil:
 		failures = append(failures, fmt.Errorf("find link %s: %w", link, err))
 	default:
-		releaseRange(l)
 		if err := netlink.LinkDel(l); err != nil {
 			failures = append(failures, fmt.Errorf("remove link %s: %w", link, err))
 		} else {
@@ -52,6 +51,9 @@ func Remove(owner string) (removed []string, err error) {
 	if err := restoreForwarding(owner); err != nil {
 		failures = append(failures, err)
 	}
+	if err := unclaim(owner); err != nil {
+		failures = append(failures, fmt.Errorf("give back the range of public addresses: %w", err))
+	}
 	if err := removeNamespace(filepath.Join(runDirectory(owner), "netns")); err != nil {
 		failures = append(failures, err)
 	}
@@ -61,19 +63,6 @@ func Remove(owner string) (removed []string, err error) {
 		}
 	}
 	return removed, errors.Join(failures...)
-}
-
-// releaseRange lets others choose the range that the owner's link has, which may be less than claimTime after it was chosen.
-func releaseRange(link netlink.Link) {
-	routes, err := netlink.RouteList(link, netlink.FAMILY_V4)
-	if err != nil {
-		return // it is released by time
-	}
-	for _, r := range routes {
-		if p, ok := prefixOf(r.Dst); ok && r.Protocol == protocol {
-			os.Remove(claimOf(p))
-		}
-	}
 }
 
 func removeHostTable(owner string) (bool, error) {

@@ -319,12 +319,20 @@ func TestPublicRangesDiffer(t *testing.T) {
 		t.Skip("needs root")
 	}
 	seen := map[string]bool{}
-	for range 3 {
-		r, err := ChoosePublicRange()
+	for i := range 3 {
+		owner := fmt.Sprintf("range-%d-%08d", i, os.Getpid())
+		r, err := ChoosePublicRange(owner)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer os.Remove("/run/coracle/ranges/" + r.Addr().String())
+		defer func() {
+			if err := unclaim(owner); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(claimOf(r)); err == nil {
+				t.Errorf("%s is still taken", r)
+			}
+		}()
 		if seen[r.String()] || r.Bits() != 21 || !benchmark.Contains(r.Addr()) {
 			t.Errorf("%s, after %v", r, seen)
 		}

@@ -54,7 +54,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)
-	public, err := ChoosePublicRange()
+	public, err := ChoosePublicRange(w.owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,6 @@ func newWorld(t testing.TB) *world {
 		if _, err := Remove(w.owner); err != nil {
 			t.Errorf("remove: %v", err)
 		}
-		os.Remove("/run/coracle/ranges/" + public.Addr().String())
 	})
 	w.stop = w.start()
 	return w
