@@ -3,7 +3,7 @@
 //
 // [Start] builds bin/coracle when it is out of date, starts `coracle serve` over a data
 // directory of the test's own on a free port, and at the end of the test runs
-// `coracle reset` and checks that no process was left behind.
+// `coracle reset` and checks that nothing was left behind, in processes, files or the kernel.
 package harness
 
 import (
@@ -123,8 +123,8 @@ func Start(t testing.TB, extraEnv ...string) *Daemon {
 		if left := d.Processes(); len(left) > 0 {
 			t.Errorf("coracle reset left processes:\n%s", strings.Join(left, "\n"))
 		}
-		if _, err := os.Stat(d.Dir); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("coracle reset left %s: %v", d.Dir, err)
+		if left := d.remains(); len(left) > 0 {
+			t.Errorf("coracle reset left:\n%s", strings.Join(left, "\n"))
 		}
 		if t.Failed() {
 			if text, err := os.ReadFile(log.Name()); err == nil {

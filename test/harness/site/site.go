@@ -27,10 +27,10 @@ type Site struct {
 	Endpoint, Authority, Group string
 }
 
-const (
-	nodeRole    = "eks-node"
-	nodeRoleARN = "arn:aws:iam::111122223333:role/" + nodeRole
-)
+// NodeRole is the name of the role of nodes, and of its instance profile.
+const NodeRole = "eks-node"
+
+const nodeRoleARN = "arn:aws:iam::111122223333:role/" + NodeRole
 
 // New makes a cluster of that version, and the role of its nodes.
 func New(t testing.TB, cluster, version string) *Site {
@@ -42,7 +42,7 @@ func New(t testing.TB, cluster, version string) *Site {
 	s := &Site{Daemon: d, t: t, Cluster: cluster}
 	s.SubnetIDs = d.Subnets()
 	d.CreateCluster(cluster, version, d.ClusterRole(), s.SubnetIDs)
-	s.nodeRole()
+	s.Role(NodeRole, "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly")
 	c := d.AwaitStatus(cluster, "ACTIVE")
 	s.Endpoint, s.Authority, s.Group = *c.Endpoint, *c.CertificateAuthority.Data, *c.ResourcesVpcConfig.ClusterSecurityGroupId
 	s.Config = d.Kubeconfig(cluster)
@@ -51,17 +51,17 @@ func New(t testing.TB, cluster, version string) *Site {
 	return s
 }
 
-// nodeRole makes what the documentation of EKS says nodes need.
+// Role makes a role of instances, with policies of AWS, and its instance profile.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
-func (s *Site) nodeRole() {
+func (s *Site) Role(name string, policies ...string) {
 	s.t.Helper()
-	s.AWS(nil, "iam", "create-role", "--role-name", nodeRole, "--assume-role-policy-document",
+	s.AWS(nil, "iam", "create-role", "--role-name", name, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
-	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"} {
-		s.AWS(nil, "iam", "attach-role-policy", "--role-name", nodeRole, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
+	for _, policy := range policies {
+		s.AWS(nil, "iam", "attach-role-policy", "--role-name", name, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
 	}
-	s.AWS(nil, "iam", "create-instance-profile", "--instance-profile-name", nodeRole)
-	s.AWS(nil, "iam", "add-role-to-instance-profile", "--instance-profile-name", nodeRole, "--role-name", nodeRole)
+	s.AWS(nil, "iam", "create-instance-profile", "--instance-profile-name", name)
+	s.AWS(nil, "iam", "add-role-to-instance-profile", "--instance-profile-name", name, "--role-name", name)
 }
 
 // letNodesIn is what an administrator does for self-managed nodes.
@@ -141,7 +141,7 @@ func (s *Site) RunInstances(count int, ami, subnet, userData string, more ...str
 	s.write(file, userData)
 	var out struct{ Instances []struct{ InstanceId string } }
 	s.AWS(&out, append([]string{"ec2", "run-instances", "--image-id", ami, "--instance-type", "m5.large", "--count", fmt.Sprint(count), "--subnet-id", subnet,
-		"--security-group-ids", s.Group, "--iam-instance-profile", "Name=" + nodeRole, "--user-data", "file://" + file,
+		"--security-group-ids", s.Group, "--iam-instance-profile", "Name=" + NodeRole, "--user-data", "file://" + file,
 		"--tag-specifications", "ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/" + s.Cluster + ",Value=owned}]"}, more...)...)
 	var ids []string
 	for _, i := range out.Instances {
