@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"sync"
 	"time"
 
@@ -44,6 +43,10 @@ type fleet struct {
 // podName is a pod's namespace and name.
 type podName struct{ namespace, name string }
 
+// atOnce is how many nodes, and as many pods, are worked on at a time. Each waits for an answer nearly all the time, and an etcd
+// on a busy disk writes a hundred things as fast as one.
+const atOnce = 100
+
 // The queues wait so long after failures at least and at most.
 const (
 	againFirst = 100 * time.Millisecond
@@ -72,8 +75,7 @@ func (f *fleet) run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
 	working.Go(func() { f.follow(ctx) })
-	// They mostly wait for answers.
-	for range 8 * runtime.NumCPU() {
+	for range atOnce {
 		working.Go(func() {
 			for next(ctx, f.nodes, f.stepNode) {
 			}
