@@ -2,11 +2,14 @@ package nodes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -20,16 +23,24 @@ func TestNodesSurvive(t *testing.T) {
 	s.Apply(workload)
 	s.Await("condition=Available", "deployment/demo", "-n", "demo")
 	id := instances[0]
+	var before string
+	s.eventually("the CNI has addresses in reserve", func() error {
+		// A network interface in use and one in reserve for each m5.large, with ten addresses each.
+		if before = s.addressesOf(instances...); strings.Count(before, "eni-") != 4 || strings.Count(before, "172.31.") != 40 {
+			return fmt.Errorf("the instances have\n%s", before)
+		}
+		return nil
+	})
 
 	for _, what := range []string{"kubelet", "containerd", "aws-k8s-agent"} {
-		before := s.pidsIn(id, what)
-		if before == "" {
+		killed := s.pidsIn(id, what)
+		if killed == "" {
 			t.Fatalf("%s does not run in %s", what, id)
 		}
-		s.In(id, "sh", "-c", "kill -9 "+before)
+		s.In(id, "sh", "-c", "kill -9 "+killed)
 		s.eventually(what+" runs again", func() error {
-			if now := s.pidsIn(id, what); now == "" || now == before {
-				return fmt.Errorf("%s has the process IDs %q, which were %q", what, now, before)
+			if now := s.pidsIn(id, what); now == "" || now == killed {
+				return fmt.Errorf("%s has the process IDs %q, which were %q", what, now, killed)
 			}
 			return nil
 		})
@@ -38,10 +49,10 @@ func TestNodesSurvive(t *testing.T) {
 	s.reaches()
 
 	// The daemon: what runs on goes on.
-	before := s.pidsIn(id, "kubelet")
+	kubelet := s.pidsIn(id, "kubelet")
 	s.Restart()
-	if now := s.pidsIn(id, "kubelet"); now != before {
-		t.Errorf("a restart of the daemon changed the kubelet from %s to %s", before, now)
+	if now := s.pidsIn(id, "kubelet"); now != kubelet {
+		t.Errorf("a restart of the daemon changed the kubelet from %s to %s", kubelet, now)
 	}
 	s.reaches()
 
@@ -58,19 +69,20 @@ func TestNodesSurvive(t *testing.T) {
 	s.AwaitNodes(instances...)
 	s.reaches()
 
-	// Everything at once.
-	s.Kill()
-	for _, p := range s.Processes() {
-		var pid int
-		if _, err := fmt.Sscan(p, &pid); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have died with another
-		}
-	}
+	// Everything at once: the host loses power, and has nothing but files when it is back.
+	s.loseHost()
 	s.Serve()
 	s.AwaitStatus("survivor", "ACTIVE")
 	s.AwaitNodes(instances...)
 	s.reaches()
-	s.addressesAreUnique()
+
+	s.podsHaveAddressesOfTheirOwn()
+	s.eventually("the instances have the addresses that they had", func() error {
+		if now := s.addressesOf(instances...); now != before {
+			return fmt.Errorf("they have\n%s\nand had\n%s", now, before)
+		}
+		return nil
+	})
 }
 
 // TestInstancesStopAndStart stops, starts and reboots a node.
@@ -127,6 +139,31 @@ func (s *cluster) killMachine(instance string) {
 	}
 }
 
+// loseHost ends the daemon and all that it started, and takes away what is in the kernel and in /run, as the host's power switch does.
+func (s *cluster) loseHost() {
+	s.t.Helper()
+	s.Kill()
+	s.eventually("all processes have ended", func() error {
+		left := s.Processes()
+		for _, p := range left {
+			var pid int
+			if _, err := fmt.Sscan(p, &pid); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have died with another
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%s", strings.Join(left, "\n"))
+		}
+		return nil
+	})
+	if _, err := machine.Remove(s.Owner()); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := network.Remove(s.Owner()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *cluster) eventually(what string, try func() error) {
 	s.t.Helper()
 	if err := harness.Until(90*time.Second, 200*time.Millisecond, try); err != nil {
@@ -157,15 +194,59 @@ func (s *cluster) reaches() {
 	})
 }
 
-// addressesAreUnique demands that no two pods have one address.
-func (s *cluster) addressesAreUnique() {
+// addressesOf are the network interfaces of instances and all their addresses, as EC2 has them.
+func (s *cluster) addressesOf(instances ...string) string {
 	s.t.Helper()
-	out := s.Run(s.Config, "kubectl", "get", "pods", "-A", "-o", "jsonpath={range .items[?(@.spec.hostNetwork!=true)]}{.status.podIP}{'\\n'}{end}")
-	seen := map[string]bool{}
-	for _, ip := range strings.Fields(out) {
-		if seen[ip] {
-			s.t.Errorf("two pods have the address %s", ip)
+	var out struct {
+		NetworkInterfaces []struct {
+			NetworkInterfaceId string
+			Attachment         struct{ InstanceId string }
+			PrivateIpAddresses []struct{ PrivateIpAddress string }
 		}
-		seen[ip] = true
+	}
+	s.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=attachment.instance-id,Values="+strings.Join(instances, ","))
+	var lines []string
+	for _, eni := range out.NetworkInterfaces {
+		var addresses []string
+		for _, a := range eni.PrivateIpAddresses {
+			addresses = append(addresses, a.PrivateIpAddress)
+		}
+		slices.Sort(addresses)
+		lines = append(lines, eni.Attachment.InstanceId+" "+eni.NetworkInterfaceId+" "+strings.Join(addresses, " "))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// podsHaveAddressesOfTheirOwn demands that no two pods have one address, and that each has one of its node.
+func (s *cluster) podsHaveAddressesOfTheirOwn() {
+	s.t.Helper()
+	instances := map[string]string{} // by node
+	for _, n := range s.Nodes() {
+		instances[n.Metadata.Name] = n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]
+	}
+	var pods struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Spec     struct {
+				NodeName    string
+				HostNetwork bool
+			}
+			Status struct{ PodIP string }
+		}
+	}
+	s.JSON(&pods, "get", "pods", "-A", "--field-selector", "status.phase=Running")
+	seen := map[string]string{}
+	for _, p := range pods.Items {
+		if p.Spec.HostNetwork || p.Status.PodIP == "" { // a pod whose sandbox is being made has none yet
+			continue
+		}
+		if other, taken := seen[p.Status.PodIP]; taken {
+			s.t.Errorf("the pods %s and %s have the address %s", other, p.Metadata.Name, p.Status.PodIP)
+		}
+		seen[p.Status.PodIP] = p.Metadata.Name
+		if of := s.addressesOf(instances[p.Spec.NodeName]); !slices.Contains(strings.Fields(of), p.Status.PodIP) {
+			s.t.Errorf("the pod %s has the address %s, and its node\n%s", p.Metadata.Name, p.Status.PodIP, of)
+		}
 	}
 }
