@@ -50,7 +50,8 @@ func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certif
 	secure, plain := split.Match(cmux.TLS()), split.Match(cmux.Any())
 
 	server := wire.Server("", handler)
-	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.get}
+	// Without h2 here, a Serve that comes before ServeTLS leaves a server that offers HTTP/2 and hangs up on who takes it.
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.get, NextProtos: []string{"h2", "http/1.1"}}
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 
 	var serving sync.WaitGroup

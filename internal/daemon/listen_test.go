@@ -94,6 +94,43 @@ func TestOnePortSpeaksPlainAndTLS(t *testing.T) {
 	}
 }
 
+// TestHTTP2IsServedFromTheStart starts many, because it depends on the order in which their two halves start.
+func TestHTTP2IsServedFromTheStart(t *testing.T) {
+	t.Parallel()
+	ca, err := pki.OpenAuthority(t.TempDir(), "ca", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates := newCertificates(ca, "127.0.0.1:0")
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Certificate)
+	for range 50 {
+		l, err := listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- serveBoth(ctx, l, http.NotFoundHandler(), certificates, time.Second, slog.New(slog.DiscardHandler))
+		}()
+		client := http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+		if resp, err := client.Get("https://" + l.Addr().String()); err != nil {
+			t.Error(err)
+		} else {
+			if resp.ProtoMajor != 2 {
+				t.Errorf("TLS speaks %s", resp.Proto)
+			}
+			resp.Body.Close()
+		}
+		client.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestCertificatesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.OpenAuthority(t.TempDir(), "ca", "test")
