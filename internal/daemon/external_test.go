@@ -43,6 +43,10 @@ func serve(t *testing.T, external etcd.External) (datadir.Dir, *iam.Client) {
 		if err := <-ended; err != nil {
 			t.Errorf("the daemon ended with: %v", err)
 		}
+		// As root, it has a network.
+		if err := daemon.Reset(context.Background(), dir, func(string) {}); err != nil {
+			t.Errorf("reset: %v", err)
+		}
 	})
 	url := daemon.EndpointURL(listen)
 	for deadline := time.Now().Add(time.Minute); ; {

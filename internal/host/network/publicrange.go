@@ -22,7 +22,7 @@ var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 const claims = "/run/coracle/ranges"
 
 // claimTime is for how long a chosen range is its owner's before it has a route.
-const claimTime = 10 * time.Minute
+const claimTime = 2 * time.Minute
 
 // ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that nobody else has just
 // chosen. It is the owner's to keep, until [Remove].
