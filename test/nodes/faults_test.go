@@ -91,11 +91,10 @@ func TestInstancesStopAndStart(t *testing.T) {
 	s := newSite(t, "sleeper", "1.35")
 	id := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap(""))[0]
 	name := s.AwaitNodes(id)[0].Metadata.Name
-	boot := s.In(id, "cat", "/run/coracle/boot.json")
 
 	s.AWS(nil, "ec2", "stop-instances", "--instance-ids", id)
 	s.Run("", "aws", "ec2", "wait", "instance-stopped", "--instance-ids", id)
-	if _, errs, err := s.Try("", "coracle", "exec", "--data-dir", s.Dir, id, "--", "true"); err == nil || !strings.Contains(errs, "stopped") {
+	if _, errs, err := s.Try("", "coracle", "exec", "--data-dir", s.Dir, id, "--", "true"); err == nil || !strings.Contains(errs, "the machine of instance "+id+" does not run") {
 		t.Errorf("coracle exec in a stopped instance says %q, %v", errs, err)
 	}
 	s.AWS(nil, "ec2", "start-instances", "--instance-ids", id)
@@ -103,6 +102,7 @@ func TestInstancesStopAndStart(t *testing.T) {
 	if again := s.AwaitNodes(id)[0].Metadata.Name; again != name {
 		t.Errorf("node %s came back as %s", name, again)
 	}
+	boot := s.In(id, "cat", "/run/coracle/boot.json")
 	s.AWS(nil, "ec2", "reboot-instances", "--instance-ids", id)
 	s.eventually("the instance has rebooted", func() error {
 		now, _, err := s.Try("", "coracle", "exec", "--data-dir", s.Dir, id, "--", "cat", "/run/coracle/boot.json")
@@ -180,11 +180,13 @@ func (s *cluster) reaches() {
 			return fmt.Errorf("%w: %s", err, errs)
 		}
 		lines := strings.Fields(out)
+		each := ""
+		for i := 1; i < len(lines); i += 2 {
+			each += "fetch http://" + lines[i] + "/hostname || exit 1; "
+		}
 		for i := 0; i+1 < len(lines); i += 2 {
-			for j := 1; j < len(lines); j += 2 {
-				if _, errs, err := s.Try(s.Config, "kubectl", "exec", "-n", "demo", lines[i], "--", "fetch", "http://"+lines[j]+"/hostname"); err != nil {
-					return fmt.Errorf("%s to %s: %w: %s", lines[i], lines[j], err, errs)
-				}
+			if out, errs, err := s.Try(s.Config, "kubectl", "exec", "-n", "demo", lines[i], "--", "sh", "-c", each); err != nil {
+				return fmt.Errorf("%s to %s: %w: %s%s", lines[i], lines, err, out, errs)
 			}
 		}
 		if len(lines) != 8 {
@@ -221,9 +223,17 @@ func (s *cluster) addressesOf(instances ...string) string {
 // podsHaveAddressesOfTheirOwn demands that no two pods have one address, and that each has one of its node.
 func (s *cluster) podsHaveAddressesOfTheirOwn() {
 	s.t.Helper()
-	instances := map[string]string{} // by node
+	instances, all := map[string]string{}, []string{} // by node
 	for _, n := range s.Nodes() {
-		instances[n.Metadata.Name] = n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]
+		id := n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]
+		instances[n.Metadata.Name] = id
+		all = append(all, id)
+	}
+	holders := map[string]string{} // instances by address
+	for line := range strings.Lines(s.addressesOf(all...)) {
+		for _, word := range strings.Fields(line)[2:] {
+			holders[word] = strings.Fields(line)[0]
+		}
 	}
 	var pods struct {
 		Items []struct {
@@ -245,8 +255,8 @@ func (s *cluster) podsHaveAddressesOfTheirOwn() {
 			s.t.Errorf("the pods %s and %s have the address %s", other, p.Metadata.Name, p.Status.PodIP)
 		}
 		seen[p.Status.PodIP] = p.Metadata.Name
-		if of := s.addressesOf(instances[p.Spec.NodeName]); !slices.Contains(strings.Fields(of), p.Status.PodIP) {
-			s.t.Errorf("the pod %s has the address %s, and its node\n%s", p.Metadata.Name, p.Status.PodIP, of)
+		if holder, want := holders[p.Status.PodIP], instances[p.Spec.NodeName]; holder != want {
+			s.t.Errorf("the pod %s of %s has the address %s of %q", p.Metadata.Name, want, p.Status.PodIP, holder)
 		}
 	}
 }
