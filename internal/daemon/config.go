@@ -85,7 +85,7 @@ func (c Config) settings() (datadir.Settings, error) {
 		}
 	}
 	if s.PublicRange == "" && realMachines(s) {
-		chosen, err := network.ChoosePublicRange(c.Dir.Owner())
+		chosen, err := network.ChoosePublicRange(c.Dir.Owner(), string(c.Dir))
 		if err != nil {
 			return s, err
 		}

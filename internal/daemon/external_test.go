@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,8 +21,23 @@ import (
 	"github.com/coracle-eks/coracle/internal/daemon"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/port"
 )
+
+// TestMain is also the program that a daemon in these tests starts as its endpoint process: "daemon.test endpoint --dir DIR".
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "endpoint" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := endpoint.Serve(ctx, os.Args[3], slog.Default()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
 
 // serve runs a daemon over the etcd until the test ends.
 func serve(t *testing.T, external etcd.External) (datadir.Dir, *iam.Client) {

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -18,15 +18,12 @@ import (
 // address of ours is never somebody's.
 var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 
-// claims has a file for each range that was chosen, with its owner in it.
+// claims has a file for each range that was chosen: its owner, and the directory as long as which it is the owner's.
 const claims = "/run/coracle/ranges"
 
-// claimTime is for how long a chosen range is its owner's before it has a route.
-const claimTime = 2 * time.Minute
-
-// ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that nobody else has just
-// chosen. It is the owner's to keep, until [Remove].
-func ChoosePublicRange(owner string) (netip.Prefix, error) {
+// ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that no other owner has chosen. It is the
+// owner's as long as dir, the data directory, exists, or until [Remove].
+func ChoosePublicRange(owner, dir string) (netip.Prefix, error) {
 	if err := os.MkdirAll(claims, 0o755); err != nil {
 		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
 	}
@@ -47,22 +44,15 @@ func ChoosePublicRange(owner string) (netip.Prefix, error) {
 		third := byte((first + i) % 32 * 8)
 		candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, third, 0}), 21)
 		claim := claimOf(candidate)
-		if info, err := os.Stat(claim); err == nil {
-			holder, err := os.ReadFile(claim)
-			if err != nil {
-				return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
-			}
-			if string(holder) != owner && time.Since(info.ModTime()) < claimTime {
-				continue
-			}
-			if err := os.Remove(claim); err != nil {
-				return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
-			}
+		if holder, of, err := readClaim(claim); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
+		} else if _, gone := os.Stat(of); err == nil && holder != owner && !errors.Is(gone, fs.ErrNotExist) {
+			continue
 		}
 		if overlaps(used, candidate) {
 			continue
 		}
-		return candidate, os.WriteFile(claim, []byte(owner), 0o644)
+		return candidate, os.WriteFile(claim, []byte(owner+"\n"+dir), 0o644)
 	}
 	return netip.Prefix{}, errors.New("choose a range for public addresses: all of " + benchmark.String() + " is in use on this host: `coracle reset` frees the range of a data directory")
 }
@@ -78,7 +68,7 @@ func unclaim(owner string) error {
 	}
 	for _, e := range entries {
 		claim := filepath.Join(claims, e.Name())
-		if holder, err := os.ReadFile(claim); err != nil || string(holder) != owner {
+		if holder, _, err := readClaim(claim); err != nil || holder != owner {
 			continue // somebody else's, or just given back by him
 		}
 		if err := os.Remove(claim); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -86,6 +76,12 @@ func unclaim(owner string) error {
 		}
 	}
 	return nil
+}
+
+func readClaim(file string) (owner, dir string, err error) {
+	text, err := os.ReadFile(file)
+	owner, dir, _ = strings.Cut(string(text), "\n")
+	return owner, dir, err
 }
 
 func claimOf(r netip.Prefix) string { return filepath.Join(claims, r.Addr().String()) }

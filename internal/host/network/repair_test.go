@@ -321,7 +321,7 @@ func TestPublicRangesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 3 {
 		owner := fmt.Sprintf("range-%d-%08d", i, os.Getpid())
-		r, err := ChoosePublicRange(owner)
+		r, err := ChoosePublicRange(owner, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)
-	public, err := ChoosePublicRange(w.owner)
+	public, err := ChoosePublicRange(w.owner, w.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
