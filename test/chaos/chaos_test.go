@@ -145,7 +145,7 @@ func (p *phoenix) life(name, role string, subnets []string) {
 		return err
 	}, inUse)
 	p.await(name, ekstypes.ClusterStatusActive)
-	config := p.Kubeconfig(name)
+	config := p.kubeconfig(name)
 	p.kubectl(config, "create", "configmap", "kept", "--from-literal=written=before")
 
 	p.do("update config", func(ctx context.Context) error {
@@ -226,6 +226,20 @@ func (p *phoenix) kubectl(config string, args ...string) (out string) {
 		p.t.Fatal(err)
 	}
 	return out
+}
+
+// kubeconfig is Kubeconfig of a daemon that may be about to die of having made the cluster ready.
+func (p *phoenix) kubeconfig(cluster string) string {
+	p.t.Helper()
+	path := filepath.Join(p.t.TempDir(), "kubeconfig")
+	p.do("update-kubeconfig", func(context.Context) error {
+		_, errs, err := p.Try("", "aws", "eks", "update-kubeconfig", "--name", cluster, "--kubeconfig", path)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, errs)
+		}
+		return nil
+	}, func(error) bool { return false })
+	return path
 }
 
 // nothingLeft checks that no cluster left anything behind.

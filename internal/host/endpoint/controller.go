@@ -131,13 +131,16 @@ func (c *Controller) await(ctx context.Context, cluster record.Cluster, limit ti
 	defer cancel()
 	wait := time.NewTicker(20 * time.Millisecond)
 	defer wait.Stop()
+	var failure error
 	for again := false; ; again = true {
 		problems, err := c.sync(ctx, again)
+		if err != nil && failure != nil && ctx.Err() != nil {
+			return failure // says more than that the time ran out while the process was asked once more
+		}
 		if err != nil {
 			return err
 		}
-		failure := c.problemOf(cluster, problems, only)
-		if failure == nil {
+		if failure = c.problemOf(cluster, problems, only); failure == nil {
 			return nil
 		}
 		select {
