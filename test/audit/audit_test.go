@@ -45,8 +45,13 @@ func newWorld(t *testing.T) *world {
 	d := harness.Start(t)
 	role, subnets := d.ClusterRole(), d.Subnets()
 	// Without EKS's own aws-node, to begin its story here.
-	d.AWS(nil, "eks", "create-cluster", "--name", "dev", "--kubernetes-version", "1.35", "--role-arn", role,
-		"--resources-vpc-config", "subnetIds="+strings.Join(subnets, ","), "--no-bootstrap-self-managed-addons")
+	_, err := eks.NewFromConfig(d.Config()).CreateCluster(t.Context(), &eks.CreateClusterInput{
+		Name: aws.String("dev"), Version: aws.String("1.35"), RoleArn: &role, BootstrapSelfManagedAddons: aws.Bool(false),
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.AwaitStatus("dev", ekstypes.ClusterStatusActive)
 	w := &world{Daemon: d, t: t, admin: d.Kubeconfig("dev")}
 
