@@ -184,7 +184,7 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Run(admin, "kubectl", "apply", "-f", manifest)
-	expect("aws-auth", "No resources found", "get", "pods", "-n", "kube-system")
+	expect("aws-auth", "coredns-", "get", "pods", "-n", "kube-system")
 	expect("aws-auth's name", "dev:jane", "auth", "whoami")
 	d.Run(admin, "kubectl", "-n", "kube-system", "delete", "configmap", "aws-auth")
 	expect("no aws-auth", "You must be logged in to the server", "get", "pods")
