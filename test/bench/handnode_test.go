@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,15 +11,23 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// handNode is a node as one starts it by hand on the host, from the same programs, with the reference ptp plugin as its network:
-// containerd and a kubelet that is an administrator of a control plane by hand.
+// handNode is a node as one starts it by hand on the host, from the same programs: containerd and a kubelet that is an administrator
+// of a control plane by hand. Its network is the reference ptp plugin: its configuration lies there from the start, or a DaemonSet
+// installs it, as aws-node installs the VPC CNI's.
 type handNode struct {
 	h    *byHand
 	dir  string
 	node []*exec.Cmd
+	// installed says that a DaemonSet installs the network.
+	installed bool
 }
 
 // prepareHandNode makes the node's files and has containerd import the images, which is not measured.
@@ -60,7 +69,7 @@ state = %q
     bin_dirs = [%q]
     conf_dir = %q
 `, dir+"/root", dir+"/state", dir+"/c.sock", dir+"/t.sock", harness.Pause, filepath.Join(harness.Root(), "bin", "node"), dir+"/net.d"))
-	write("net.d/10-ptp.conflist", fmt.Sprintf(`{"cniVersion":"1.0.0","name":"hand","plugins":[
+	write("10-ptp.conflist", fmt.Sprintf(`{"cniVersion":"1.0.0","name":"hand","plugins":[
 {"type":"ptp","ipMasq":true,"ipam":{"type":"host-local","subnet":"10.99.0.0/24","routes":[{"dst":"0.0.0.0/0"}],"dataDir":%q}},
 {"type":"portmap","capabilities":{"portMappings":true}}]}`, dir+"/ipam"))
 	write("kubelet.yaml", fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -79,6 +88,9 @@ evictionHard: {imagefs.available: "0%%", nodefs.available: "0%%", memory.availab
 	write("kubeconfig", fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c,
 clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}],
 users: [{name: u, user: {token: %q}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, h.url, byHandToken))
+	if err := os.Mkdir(n.dir+"/net.d", 0o755); err != nil {
+		b.Fatal(err)
+	}
 	n.containerd(b)
 	for _, archive := range []string{harness.PauseArchive(b), harness.AgnhostArchive(b)} {
 		if out, err := exec.Command(program("ctr"), "-a", dir+"/c.sock", "-n", "k8s.io", "images", "import", archive).CombinedOutput(); err != nil {
@@ -89,24 +101,68 @@ users: [{name: u, user: {token: %q}}], contexts: [{name: c, context: {cluster: c
 	return n
 }
 
-// containerd starts containerd and waits until it answers.
+// conflist is where containerd looks for the configuration of the network.
+func (n *handNode) conflist() string { return filepath.Join(n.dir, "net.d", "10-ptp.conflist") }
+
+// installNetwork makes the DaemonSets of a cluster's nodes: one that installs the network with an init container and a container, as
+// aws-node does, and one that stands for kube-proxy.
+func (n *handNode) installNetwork(b testing.TB, client *kubernetes.Clientset) {
+	b.Helper()
+	n.installed = true
+	host := corev1.VolumeMount{Name: "host", MountPath: "/host"}
+	container := func(name, script string) corev1.Container {
+		return corev1.Container{Name: name, Image: harness.Agnhost, Command: []string{"/bin/sh", "-c", script}, VolumeMounts: []corev1.VolumeMount{host}}
+	}
+	for name, containers := range map[string][]corev1.Container{
+		"network": {container("init", "true"), container("main", "cat /host/10-ptp.conflist > /host/net.d/10-ptp.conflist; sleep 1000000")},
+		"proxy":   {container("main", "sleep 1000000")},
+	} {
+		labels := map[string]string{"app": name}
+		pod := corev1.PodSpec{
+			HostNetwork: true, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, TerminationGracePeriodSeconds: new(int64),
+			Volumes:        []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: n.dir}}}},
+			InitContainers: containers[:len(containers)-1], Containers: containers[len(containers)-1:],
+		}
+		_, err := client.AppsV1().DaemonSets("kube-system").Create(b.Context(), &appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// containerd starts containerd and waits until it answers: a kubelet that comes before it gives up.
 func (n *handNode) containerd(b testing.TB) {
 	b.Helper()
-	node := filepath.Join(harness.Root(), "bin", "node")
-	n.run(b, filepath.Join(node, "containerd"), "--config", n.dir+"/containerd.toml")
-	err := harness.Until(30*time.Second, 10*time.Millisecond, func() error {
-		return exec.Command(filepath.Join(node, "ctr"), "-a", n.dir+"/c.sock", "version").Run()
+	n.run(b, filepath.Join(harness.Root(), "bin", "node", "containerd"), "--config", n.dir+"/containerd.toml")
+	err := harness.Until(30*time.Second, 2*time.Millisecond, func() error {
+		conn, err := net.Dial("unix", n.dir+"/c.sock")
+		if err != nil {
+			return err
+		}
+		return conn.Close()
 	})
 	if err != nil {
 		b.Fatalf("containerd by hand: %v", err)
 	}
 }
 
-// start starts containerd and the kubelet, the two at once, as a boot does.
+// start starts containerd and the kubelet, as a boot does.
 func (n *handNode) start(b testing.TB) {
 	b.Helper()
-	node := filepath.Join(harness.Root(), "bin", "node")
-	n.run(b, filepath.Join(node, "containerd"), "--config", n.dir+"/containerd.toml")
+	if n.installed {
+		if err := os.RemoveAll(n.conflist()); err != nil {
+			b.Fatal(err)
+		}
+	} else if text, err := os.ReadFile(n.dir + "/10-ptp.conflist"); err != nil {
+		b.Fatal(err)
+	} else if err := os.WriteFile(n.conflist(), text, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	n.containerd(b)
 	cgroup := fmt.Sprintf("hand-%d", os.Getpid())
 	for _, controller := range []string{"cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "systemd", "blkio", "freezer", "devices"} {
 		if _, err := os.Stat("/sys/fs/cgroup/" + controller); err == nil {
@@ -144,8 +200,8 @@ func (n *handNode) stop() {
 	n.node = nil
 }
 
-// clean ends the shims and takes away their mounts and cgroups.
-func (n *handNode) clean(b testing.TB) {
+// endPods ends what the node's pods left running: shims, and what is in their cgroups.
+func (n *handNode) endPods() error {
 	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
 	for _, p := range procs {
 		if line, err := os.ReadFile(p); err == nil && strings.Contains(string(line), n.dir) {
@@ -157,10 +213,25 @@ func (n *handNode) clean(b testing.TB) {
 		}
 	}
 	cgroups, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/hand-%d", os.Getpid()))
-	err := harness.Until(20*time.Second, 50*time.Millisecond, func() error {
+	return harness.Until(20*time.Second, 50*time.Millisecond, func() error {
 		for _, root := range cgroups {
 			killCgroup(root)
 		}
+		for _, root := range cgroups {
+			if _, err := os.Stat(root); err == nil {
+				return fmt.Errorf("cgroup %s is still there", root)
+			}
+		}
+		return nil
+	})
+}
+
+// clean takes away the node's pods, mounts, cgroups and files.
+func (n *handNode) clean(b testing.TB) {
+	if err := n.endPods(); err != nil {
+		b.Error(err)
+	}
+	err := harness.Until(20*time.Second, 50*time.Millisecond, func() error {
 		mounts, err := os.ReadFile("/proc/self/mounts")
 		if err != nil {
 			return harness.Stop(err)
@@ -168,11 +239,6 @@ func (n *handNode) clean(b testing.TB) {
 		for line := range strings.Lines(string(mounts)) {
 			if at := strings.Fields(line)[1]; strings.HasPrefix(at, n.dir) {
 				_ = syscall.Unmount(at, syscall.MNT_DETACH) // looked at again
-			}
-		}
-		for _, root := range cgroups {
-			if _, err := os.Stat(root); err == nil {
-				return fmt.Errorf("cgroup %s is still there", root)
 			}
 		}
 		return os.RemoveAll(n.dir)

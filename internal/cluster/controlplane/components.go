@@ -390,6 +390,8 @@ func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
 		// One instance runs at a time, and renewing a lease every two seconds in each of
 		// hundreds of idle clusters would be most of their work.
 		"--leader-elect=false",
+		// It takes the not-ready taint off a new node in these passes; upstream's five seconds are most of what a pod would wait for one.
+		"--node-monitor-period=1s",
 		"--profiling=false",
 		"--root-ca-file="+pki("ca.crt"),
 		"--service-account-private-key-file="+pki("sa.key"),
