@@ -27,6 +27,10 @@ type Update struct {
 	CreatedAt     time.Time
 	// PreviousVersion is what a version update returns to when it fails, "1.35".
 	PreviousVersion string
+	// PreviousTemplate is what a version update of a node group returns to when it fails. Force says that pods that cannot be evicted do not
+	// stop it.
+	PreviousTemplate *NodegroupTemplate `json:",omitempty"`
+	Force            bool               `json:",omitempty"`
 	// ClientRequestToken and RequestHash are of the request that started the update.
 	ClientRequestToken string
 	RequestHash        string

@@ -190,7 +190,8 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 			"TZ=UTC", // in which EKS's components log
 			// Hardly collect garbage while the component starts, which takes a tenth of a second off
 			// the birth of a cluster; and after ten seconds (KUBE_GOGC is our bundles' own) at 25 % of
-			// what lives: most of an idle control plane's memory is garbage at Go's 100 %.
+			// what lives: most of an idle control plane's memory is garbage at Go's 100 %. A busy one
+			// goes back to that by itself.
 			"GOGC=400",
 			"KUBE_GOGC=25",
 		},
