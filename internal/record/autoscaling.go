@@ -1,6 +1,7 @@
 package record
 
 import (
+	"strings"
 	"time"
 
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
@@ -55,7 +56,35 @@ type AutoScalingGroup struct {
 	Tags      []AutoScalingTag  `json:",omitempty"` // by key
 	Hooks     []AutoScalingHook `json:",omitempty"` // by name
 	RefreshID string            `json:",omitempty"` // the newest instance refresh, the only one that may be under way
-	Deleting  bool              `json:",omitempty"`
+	// WarmPool is nil without one.
+	WarmPool *AutoScalingWarmPool `json:",omitempty"`
+	Deleting bool                 `json:",omitempty"`
+}
+
+// AutoScalingWarmPool is the pool of instances that a group has ready beside those that serve.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html
+type AutoScalingWarmPool struct {
+	Min int32 // instances that are always in it
+	// MaxPrepared is how many the group and its pool are to have together; nil: as many as the group may have at most.
+	MaxPrepared *int32                `json:",omitempty"`
+	State       astypes.WarmPoolState // in which its instances wait: "Stopped" or "Running"
+	Reuse       bool                  `json:",omitempty"` // instances that are scaled in return to it
+	// Deleting says that it goes with its last instance, and Force that no lifecycle hook is waited for.
+	Deleting bool `json:",omitempty"`
+	Force    bool `json:",omitempty"`
+}
+
+// Warm is how much capacity the group's warm pool is to have. Without one it is 0.
+func (g AutoScalingGroup) Warm() int32 {
+	p := g.WarmPool
+	if p == nil || p.Deleting || g.Deleting {
+		return 0
+	}
+	prepared := g.Max
+	if p.MaxPrepared != nil {
+		prepared = *p.MaxPrepared
+	}
+	return max(p.Min, prepared-g.Desired)
 }
 
 // AutoScalingChange is a change of a group's desired capacity.
@@ -146,7 +175,13 @@ type AutoScalingInstance struct {
 	ActivityID string `json:",omitempty"`
 	// Actions are the lifecycle actions that it waits for in Pending:Wait or Terminating:Wait.
 	Actions []AutoScalingAction `json:",omitempty"`
+	// FromPool says that it was in the warm pool before it was Pending, ToPool that it goes there instead of being terminated.
+	FromPool bool `json:",omitempty"`
+	ToPool   bool `json:",omitempty"`
 }
+
+// Warm reports whether the instance is in the group's warm pool.
+func (i AutoScalingInstance) Warm() bool { return strings.HasPrefix(string(i.State), "Warmed:") }
 
 // AutoScalingAction is what a lifecycle hook makes an instance wait for.
 type AutoScalingAction struct {
@@ -211,6 +246,7 @@ type AutoScalingLaunch struct {
 	Weighted       bool     `json:",omitempty"`
 	Spot           bool     `json:",omitempty"`
 	Causes         []string // one for each instance that is wanted
+	Warm           bool     `json:",omitempty"` // into the warm pool
 	StartedAt      time.Time
 }
 

@@ -117,24 +117,3 @@ func (s *Service) DescribeAutoScalingNotificationTypes(context.Context, *autosca
 	return &autoscaling.DescribeAutoScalingNotificationTypesOutput{AutoScalingNotificationTypes: strings.Fields(
 		"autoscaling:EC2_INSTANCE_LAUNCH autoscaling:EC2_INSTANCE_LAUNCH_ERROR autoscaling:EC2_INSTANCE_TERMINATE autoscaling:EC2_INSTANCE_TERMINATE_ERROR autoscaling:TEST_NOTIFICATION")}, nil
 }
-
-// PutWarmPool refuses: instances start in seconds.
-func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolInput) (*autoscaling.PutWarmPoolOutput, error) {
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
-		return nil, err
-	}
-	return nil, validation("Warm pools are not supported by coracle: its instances start in seconds.")
-}
-
-// DescribeWarmPool finds none.
-func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.DescribeWarmPoolInput) (*autoscaling.DescribeWarmPoolOutput, error) {
-	return &autoscaling.DescribeWarmPoolOutput{Instances: []types.Instance{}}, s.exists(ctx, in.AutoScalingGroupName)
-}
-
-// DeleteWarmPool finds none.
-func (s *Service) DeleteWarmPool(ctx context.Context, in *autoscaling.DeleteWarmPoolInput) (*autoscaling.DeleteWarmPoolOutput, error) {
-	if err := s.exists(ctx, in.AutoScalingGroupName); err != nil {
-		return nil, err
-	}
-	return nil, validation("No warm pool found for Auto Scaling group %s", aws.ToString(in.AutoScalingGroupName))
-}

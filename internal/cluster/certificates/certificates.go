@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -28,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -56,13 +56,9 @@ type Options struct {
 
 // Controller decides about the requests of all clusters.
 type Controller struct {
-	o        Options
-	log      *slog.Logger
-	clusters store.Table[record.Cluster]
-	planes   store.Table[record.ControlPlane]
-
-	mu      sync.Mutex
-	clients map[string]*client // by cluster key, of those that are watched
+	o       Options
+	log     *slog.Logger
+	servers *apiserver.Connections[*client]
 }
 
 // New makes a controller; nothing happens before it is run.
@@ -70,9 +66,9 @@ func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Controller{
-		o: o, log: o.Log, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), clients: map[string]*client{},
-	}
+	return &Controller{o: o, log: o.Log, servers: apiserver.New[*client](apiserver.Options{
+		Store: o.Store, Config: o.Config, User: user, Agent: userAgent, What: "watch certificate signing requests", Log: o.Log,
+	})}
 }
 
 // Controllers is what reconcile.Run runs. A key is that of a cluster with the name of a request behind it.
@@ -94,10 +90,8 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	done := reconcile.Result{Gone: true}
 	parts := store.Parts(key)
 	clusterKey, name := record.ClusterKey(parts[0], parts[1], parts[2]), parts[3]
-	c.mu.Lock()
-	k := c.clients[clusterKey]
-	c.mu.Unlock()
-	if k == nil {
+	k, connected := c.servers.Get(clusterKey)
+	if !connected {
 		return done, nil // the cluster is gone, or its watch begins anew and tells of the request again
 	}
 	request, err := k.certificates.CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
