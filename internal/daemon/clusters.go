@@ -93,6 +93,11 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Store: d.store, Config: planes.Config, Log: d.log,
 		EC2: func(account, region string) nodecertificates.EC2 { return d.eksEC2(account, region) },
 	}).Controllers()...)
+	groups, err := d.nodegroups(planes)
+	if err != nil {
+		return nil, err
+	}
+	c.controllers = append(c.controllers, groups.Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
 	c.controllers = append(c.controllers, group.New(group.Options{
 		Store: d.store, Log: d.log, Front: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),

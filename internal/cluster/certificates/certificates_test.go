@@ -167,9 +167,7 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for watched := true; watched; time.Sleep(10 * time.Millisecond) {
-		controller.mu.Lock()
-		watched = len(controller.clients) > 0
-		controller.mu.Unlock()
+		_, watched = controller.servers.Get(c.Key())
 	}
 }
 

@@ -1,0 +1,204 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// server is a cluster's API server to eks:node-manager, with what it said of the nodes.
+type server struct {
+	kube  kubernetes.Interface
+	nodes cache.Indexer
+}
+
+// byInstance finds nodes by the ID of their instance.
+const byInstance = "instance"
+
+// instanceOf is the ID of a node's EC2 instance, empty before the node has said it: "aws:///eu-west-1a/i-0123…".
+func instanceOf(n *corev1.Node) string {
+	if !strings.HasPrefix(n.Spec.ProviderID, "aws:") {
+		return ""
+	}
+	return n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
+}
+
+// node is the node of an instance, nil before it has registered.
+func (s *server) node(instance string) *corev1.Node {
+	found, err := s.nodes.ByIndex(byInstance, instance)
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	return found[0].(*corev1.Node)
+}
+
+// watch tells the groups whose nodes changed, of all clusters that have groups, until ctx ends.
+func (c *Controller) watch(ctx context.Context, changed func(key string)) {
+	c.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
+		clients, err := kubernetes.NewForConfigAndClient(k.Config, k.HTTP)
+		if err != nil {
+			return err
+		}
+		s := &server{kube: clients, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: func(o any) ([]string, error) {
+			if id := instanceOf(o.(*corev1.Node)); id != "" {
+				return []string{id}, nil
+			}
+			return nil, nil
+		}})}
+		defer func() {
+			for _, key := range c.ofCluster(k.Key) {
+				changed(key) // it is cut off
+			}
+		}()
+		return s.follow(ctx, func(was, is *corev1.Node) {
+			for _, n := range []*corev1.Node{was, is} {
+				if n != nil {
+					for _, key := range c.ofNode(k.Key, n) {
+						changed(key)
+					}
+				}
+			}
+		}, func() {
+			open(s)
+			for _, key := range c.ofCluster(k.Key) {
+				changed(key)
+			}
+		})
+	})
+}
+
+// ofNode are the groups of a node: by its label, which a user may have given it, and by its instance.
+func (c *Controller) ofNode(cluster string, n *corev1.Node) []string {
+	at := store.Parts(cluster)
+	if name := n.Labels[groupLabel]; name != "" {
+		return []string{record.NodegroupKey(at[0], at[1], at[2], name)}
+	}
+	if id := instanceOf(n); id != "" {
+		return c.ofMember(record.EC2Key(at[0], at[1], id))
+	}
+	return nil
+}
+
+// follow keeps the nodes of the cluster until the API server goes away, calls open once they are known, and tells what changes after.
+func (s *server) follow(ctx context.Context, tell func(was, is *corev1.Node), open func()) error {
+	list, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var all []any
+	for i := range list.Items {
+		all = append(all, slim(&list.Items[i]))
+	}
+	if err := s.nodes.Replace(all, list.ResourceVersion); err != nil {
+		return err
+	}
+	open()
+	from := list.ResourceVersion
+	for ctx.Err() == nil {
+		w, err := s.kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true})
+		if err != nil {
+			return err
+		}
+		was := from
+		if from, err = s.drain(ctx, w, from, tell); err != nil {
+			return err
+		}
+		if from == was { // not even a bookmark: nothing that ends like this is in order
+			return errors.New("the watch of nodes ended at once")
+		}
+	}
+	return ctx.Err()
+}
+
+// drain takes what a watch says until it ends, and gives back from where to go on.
+func (s *server) drain(ctx context.Context, w kubewatch.Interface, from string, tell func(was, is *corev1.Node)) (string, error) {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return from, ctx.Err()
+		case e, open := <-w.ResultChan():
+			if !open {
+				return from, nil
+			}
+			if e.Type == kubewatch.Error {
+				return from, fmt.Errorf("watch nodes: %v", e.Object)
+			}
+			n, ok := e.Object.(*corev1.Node)
+			if !ok {
+				continue
+			}
+			from = n.ResourceVersion
+			if err := s.take(e.Type, slim(n), tell); err != nil {
+				return from, err
+			}
+		}
+	}
+}
+
+func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(was, is *corev1.Node)) error {
+	var was *corev1.Node
+	if old, found, err := s.nodes.Get(n); err != nil {
+		return err
+	} else if found {
+		was = old.(*corev1.Node)
+	}
+	switch what {
+	case kubewatch.Added, kubewatch.Modified:
+		if err := s.nodes.Update(n); err != nil {
+			return err
+		}
+		if was == nil || differs(was, n) {
+			tell(was, n)
+		}
+	case kubewatch.Deleted:
+		if err := s.nodes.Delete(n); err != nil {
+			return err
+		}
+		tell(n, nil)
+	}
+	return nil
+}
+
+// slim takes from a node what nobody here looks at, which is most of it.
+func slim(n *corev1.Node) *corev1.Node {
+	n.ManagedFields = nil
+	n.Status.Images = nil
+	n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil
+	return n
+}
+
+// differs says that a node changed in more than the time of its heartbeat.
+func differs(a, b *corev1.Node) bool {
+	conditions := func(n *corev1.Node) []string {
+		var all []string
+		for _, c := range n.Status.Conditions {
+			all = append(all, fmt.Sprint(c.Type, c.Status, c.Reason))
+		}
+		return all
+	}
+	return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || a.Spec.ProviderID != b.Spec.ProviderID ||
+		!maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
+		!slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value }) ||
+		!slices.Equal(conditions(a), conditions(b))
+}
+
+// ready says that a node's kubelet reports it Ready.
+func ready(n *corev1.Node) bool {
+	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
