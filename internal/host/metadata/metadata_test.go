@@ -287,6 +287,24 @@ func (w *world) client(namespace, from string) *http.Client {
 	}
 }
 
+// pipelined writes requests at once, and gives back what comes in the time in which the kernel repeats itself several times.
+func (w *world) pipelined(namespace, requests string) string {
+	w.t.Helper()
+	c, err := w.client(namespace, "").Transport.(*http.Transport).DialContext(w.t.Context(), "tcp", Address)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, requests); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		w.t.Fatal(err)
+	}
+	all, _ := io.ReadAll(c) // it ends with the deadline
+	return string(all)
+}
+
 type reply struct {
 	status int
 	body   string
@@ -464,6 +482,10 @@ func TestTheHopLimitKeepsTokensFromPods(t *testing.T) {
 	impatient.Timeout = time.Second // what does not come at once never does
 	if r, err := w.ask(impatient, http.MethodPut, tokenPath, header...); err == nil {
 		t.Errorf("a token has crossed two hops: %+v", r)
+	}
+	// A request behind it on the connection must not lift the limit: what is not acknowledged is sent again.
+	if got := w.pipelined("pod", "PUT "+tokenPath+" HTTP/1.1\r\nHost: x\r\nX-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"); got != "" {
+		t.Errorf("with another request behind its own, a token has crossed two hops: %q", got)
 	}
 	if r := w.do(http.MethodPut, tokenPath, header...); r.status != 200 {
 		t.Errorf("a token for the machine itself: %d", r.status)

@@ -52,11 +52,6 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, vpcKey string) 
 		refuse(w, http.StatusForbidden)
 		return
 	}
-	if err := setTTL(r, 0); err != nil {
-		s.log.Debug("could not set a hop limit", "error", err)
-		refuse(w, http.StatusServiceUnavailable)
-		return
-	}
 	switch {
 	case r.Method == http.MethodPut:
 		s.token(w, r, instance)
@@ -68,7 +63,8 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, vpcKey string) 
 }
 
 // token makes a session token. Its answer may cross no more routers than the instance's hop limit says, so that it does not get
-// to those for whom the instance only forwards.
+// to those for whom the instance only forwards. It is the last on its connection: the kernel sends what is not acknowledged again,
+// and would do so with whatever limit the connection has by then.
 func (s *Service) token(w http.ResponseWriter, r *http.Request, instance record.Instance) {
 	if r.URL.Path != tokenPath {
 		refuse(w, http.StatusMethodNotAllowed)
@@ -86,7 +82,7 @@ func (s *Service) token(w http.ResponseWriter, r *http.Request, instance record.
 	}
 	token, err := s.secret.token(instance.ID, s.o.Clock.Now().Unix()+int64(seconds))
 	if err == nil {
-		err = setTTL(r, int(instance.Metadata.HTTPPutResponseHopLimit))
+		err = limitHops(r, int(instance.Metadata.HTTPPutResponseHopLimit))
 	}
 	if err != nil {
 		s.log.Error("could not make a metadata token", "instance", instance.ID, "error", err)
@@ -94,6 +90,7 @@ func (s *Service) token(w http.ResponseWriter, r *http.Request, instance record.
 		return
 	}
 	w.Header().Set(tokenTTL, strconv.Itoa(seconds))
+	w.Header().Set("Connection", "close")
 	write(w, "text/plain", []byte(token))
 }
 
@@ -166,8 +163,8 @@ func refuse(w http.ResponseWriter, status int) {
 	_, _ = w.Write([]byte(page)) // who asked is gone
 }
 
-// setTTL sets how many routers the answer may cross; 0 is what the kernel takes for others.
-func setTTL(r *http.Request, hops int) error {
+// limitHops sets how many routers packets of the request's connection may cross from now on.
+func limitHops(r *http.Request, hops int) error {
 	conn, ok := r.Context().Value(connection{}).(syscall.Conn)
 	if !ok {
 		return errors.New("the connection of a request is no socket")
@@ -175,9 +172,6 @@ func setTTL(r *http.Request, hops int) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
-	}
-	if hops == 0 {
-		hops = -1 // ip(7): the default
 	}
 	var failed error
 	if err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL, hops) }); err != nil {
