@@ -97,6 +97,15 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}
 	}
+	pool := func(in autoscaling.PutWarmPoolInput) func() error {
+		return func() error {
+			if in.AutoScalingGroupName == nil {
+				in.AutoScalingGroupName = s("nodes")
+			}
+			_, err := w.PutWarmPool(ctx, &in)
+			return err
+		}
+	}
 	const gone, notFound = "i-0123456789abcdef0", "AutoScalingGroup name not found - AutoScalingGroup 'gone' not found"
 	yes := aws.Bool(true)
 
@@ -309,10 +318,23 @@ func TestBadRequests(t *testing.T) {
 			_, err := w.PutNotificationConfiguration(ctx, &autoscaling.PutNotificationConfigurationInput{AutoScalingGroupName: s("nodes"), TopicARN: s("arn:aws:sns:eu-west-1:111122223333:t"), NotificationTypes: []string{"autoscaling:TEST_NOTIFICATION"}})
 			return err
 		}, "ValidationError", "Amazon SNS"},
-		{"a warm pool", func() error {
-			_, err := w.PutWarmPool(ctx, &autoscaling.PutWarmPoolInput{AutoScalingGroupName: s("nodes")})
+		{"a warm pool of what is not there", pool(autoscaling.PutWarmPoolInput{AutoScalingGroupName: s("gone")}), "ValidationError", notFound},
+		{"a warm pool that hibernates", pool(autoscaling.PutWarmPoolInput{PoolState: types.WarmPoolStateHibernated}), "ValidationError", "PoolState Hibernated is not supported by coracle"},
+		{"a warm pool in a strange state", pool(autoscaling.PutWarmPoolInput{PoolState: "Tepid"}), "ValidationError", "Value 'Tepid' at 'poolState'"},
+		{"a warm pool of negative size", pool(autoscaling.PutWarmPoolInput{MinSize: n(-1)}), "ValidationError", "'minSize'"},
+		{"a warm pool of negative capacity", pool(autoscaling.PutWarmPoolInput{MaxGroupPreparedCapacity: n(-2)}), "ValidationError", "'maxGroupPreparedCapacity'"},
+		{"describe the warm pool of what is not there", func() error {
+			_, err := w.DescribeWarmPool(ctx, &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: s("gone")})
 			return err
-		}, "ValidationError", "Warm pools are not supported by coracle"},
+		}, "ValidationError", notFound},
+		{"describe a large page of a warm pool", func() error {
+			_, err := w.DescribeWarmPool(ctx, &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: s("nodes"), MaxRecords: n(51)})
+			return err
+		}, "ValidationError", "51"},
+		{"delete no warm pool", func() error {
+			_, err := w.DeleteWarmPool(ctx, &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: s("nodes")})
+			return err
+		}, "ValidationError", "No warm pool found for Auto Scaling group nodes"},
 		{"target groups", func() error {
 			_, err := w.AttachLoadBalancerTargetGroups(ctx, &autoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: s("nodes"), TargetGroupARNs: []string{"arn:x"}})
 			return err

@@ -78,7 +78,8 @@ func (s *Service) members(ctx context.Context, g record.AutoScalingGroup) ([]rec
 
 func isTerminating(state types.LifecycleState) bool {
 	switch state {
-	case types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateTerminatingProceed, types.LifecycleStateTerminated:
+	case types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateTerminatingProceed, types.LifecycleStateTerminated,
+		types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingWait, types.LifecycleStateWarmedTerminatingProceed:
 		return true
 	}
 	return false

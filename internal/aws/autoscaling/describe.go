@@ -49,15 +49,19 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling
 		return nil, err
 	}
 	out := &autoscaling.DescribeAutoScalingGroupsOutput{AutoScalingGroups: []types.AutoScalingGroup{}, NextToken: next}
-	members := make(map[string][]types.Instance)
-	if in.IncludeInstances == nil || *in.IncludeInstances {
-		if members, err = s.instancesOf(ctx, at); err != nil {
-			return nil, err
-		}
+	members, warm, err := s.instancesOf(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if in.IncludeInstances != nil && !*in.IncludeInstances {
+		members = nil
 	}
 	for _, r := range rows {
 		shown := show(r.Value)
 		shown.Instances = cmpOrEmpty(members[r.Value.ID])
+		if shown.WarmPoolConfiguration = showPool(r.Value); shown.WarmPoolConfiguration != nil {
+			shown.WarmPoolSize = new(warm[r.Value.ID])
+		}
 		out.AutoScalingGroups = append(out.AutoScalingGroups, shown)
 	}
 	return out, nil
@@ -136,23 +140,30 @@ func showTag(group string, t record.AutoScalingTag) types.TagDescription {
 	}
 }
 
-// instancesOf are the instances of all groups, by the group's ID.
-func (s *Service) instancesOf(ctx context.Context, at place) (map[string][]types.Instance, error) {
+// instancesOf are the instances of all groups, by the group's ID, and how many more each has in its warm pool.
+func (s *Service) instancesOf(ctx context.Context, at place) (members map[string][]types.Instance, warm map[string]int32, err error) {
 	rows, err := s.instances.List(ctx, at.prefix())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	zones := ec2.ZoneIDs(at.region)
-	out := make(map[string][]types.Instance)
+	members, warm = make(map[string][]types.Instance), make(map[string]int32)
 	for _, row := range rows {
-		i := row.Value
-		out[i.GroupID] = append(out[i.GroupID], types.Instance{
-			InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID), AvailabilityZone: &i.Zone, AvailabilityZoneId: new(zones[i.Zone]),
-			LifecycleState: i.State, HealthStatus: new(health(i)), ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
-			LaunchTemplate: i.LaunchTemplate, WeightedCapacity: weight(i),
-		})
+		if row.Value.Warm() {
+			warm[row.Value.GroupID]++
+			continue
+		}
+		members[row.Value.GroupID] = append(members[row.Value.GroupID], s.showInstance(ctx, at, row))
 	}
-	return out, nil
+	return members, warm, nil
+}
+
+func (s *Service) showInstance(ctx context.Context, at place, row store.Row[record.AutoScalingInstance]) types.Instance {
+	i := row.Value
+	return types.Instance{
+		InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID), AvailabilityZone: &i.Zone, AvailabilityZoneId: new(ec2.ZoneIDs(at.region)[i.Zone]),
+		LifecycleState: i.State, HealthStatus: new(health(i)), ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
+		LaunchTemplate: i.LaunchTemplate, WeightedCapacity: weight(i),
+	}
 }
 
 func health(i record.AutoScalingInstance) string {

@@ -117,6 +117,9 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 			return nil, err
 		}
 		i := row.Value
+		if err := notWarm(i, "TerminateInstanceInAutoScalingGroup"); err != nil {
+			return nil, err
+		}
 		description, now := "Terminating EC2 instance: "+i.ID, s.timestamp()
 		if row, err := s.orders.Get(ctx, placeOf(ctx).instanceKey(i.ID)); err == nil && row.Value.GroupID == g.ID && row.Value.Terminate != nil {
 			activity = begun(*g, *row.Value.Terminate, description, i.Zone) // it is on its way
@@ -311,7 +314,7 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *autoscaling.SetInst
 		if isTerminating(i.State) {
 			return noInstance(i.ID)
 		}
-		return nil
+		return notWarm(i, "SetInstanceHealth")
 	}, func(o *record.AutoScalingOrder) {
 		o.Health, o.HealthAt = *in.HealthStatus, s.timestamp()
 		o.HealthAfterGrace = in.ShouldRespectGracePeriod == nil || *in.ShouldRespectGracePeriod
@@ -341,7 +344,7 @@ func (s *Service) SetInstanceProtection(ctx context.Context, in *autoscaling.Set
 			if isTerminating(i.State) {
 				return validation("The instance %s is not in InService or EnteringStandby or Standby.", id)
 			}
-			return nil
+			return notWarm(i, "SetInstanceProtection")
 		}, func(o *record.AutoScalingOrder) { o.Protected = in.ProtectedFromScaleIn })
 		if err != nil {
 			return nil, err

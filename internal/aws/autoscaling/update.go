@@ -34,6 +34,11 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 				return nil, err
 			}
 			g.LaunchTemplate, g.Mixed = chosen.template, chosen.mixed
+			if g.WarmPool != nil {
+				if err := s.checkPoolable(ctx, *g); err != nil {
+					return nil, err
+				}
+			}
 		}
 		if err := s.role(ctx, g, in.ServiceLinkedRoleARN); err != nil {
 			return nil, err

@@ -484,8 +484,30 @@ func (s *Service) addAutoScaling(ctx context.Context, a about, meta directory) e
 	if err != nil {
 		return err
 	}
-	meta["autoscaling"] = directory{"target-lifecycle-state": targetState(string(row.Value.State))}
+	pool := "Stopped"
+	group, err := record.AutoScalingGroups(s.o.Store).Get(ctx, record.AutoScalingGroupKey(a.instance.Account, a.instance.Region, row.Value.GroupName))
+	if err == nil && group.Value.WarmPool != nil {
+		pool = string(group.Value.WarmPool.State)
+	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	target := targetState(string(row.Value.State))
+	if row.Value.ToPool || target == "Warmed" {
+		target = warmTarget(row.Value, pool)
+	}
+	meta["autoscaling"] = directory{"target-lifecycle-state": target}
 	return nil
+}
+
+// warmTarget is where an instance is going that is in a warm pool, or on its way into one, that keeps instances in the state pool.
+func warmTarget(i record.AutoScalingInstance, pool string) string {
+	switch _, state, _ := strings.Cut(string(i.State), ":"); {
+	case i.ToPool, strings.HasPrefix(state, "Pending"):
+		return "Warmed:" + pool
+	case strings.HasPrefix(state, "Terminat"):
+		return "Warmed:Terminated"
+	}
+	return string(i.State)
 }
 
 // targetState is where an instance in a lifecycle state is going.

@@ -6,8 +6,8 @@
 // ([record.AutoScalingActivity]) and where it stands with it ([record.AutoScalingGroupStatus]).
 //
 // An instance goes through Pending, InService, Terminating, with a wait for lifecycle hooks before the second and after the third:
-// lifecycle.go. Which instance is launched where is in pool.go and launch.go, which goes first in terminate.go, which is ill in
-// health.go, what is replaced by an instance refresh in refresh.go. How activities are worded is in cause.go.
+// lifecycle.go. Beside those that serve there may be a pool of instances that are ready to: warmpool.go. Which instance is launched where is in pool.go and launch.go, which goes first in terminate.go, which is ill in
+// health.go, what is replaced by an instance refresh in refresh.go, and before a spot instance is interrupted in interruption.go. How activities are worded is in cause.go.
 //
 // A launch is written down before EC2 is asked, with the client token that it is asked with. Killed in between, the controller asks again and is told
 // of the same instances: none is launched twice, and none is lost.
@@ -38,6 +38,8 @@ var (
 type EC2 interface {
 	DescribeLaunchTemplateVersions(context.Context, *ec2.DescribeLaunchTemplateVersionsInput, ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplateVersionsOutput, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput, ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error)
+	StartInstances(context.Context, *ec2.StartInstancesInput, ...func(*ec2.Options)) (*ec2.StartInstancesOutput, error)
+	StopInstances(context.Context, *ec2.StopInstancesInput, ...func(*ec2.Options)) (*ec2.StopInstancesOutput, error)
 	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
 	CreateTags(context.Context, *ec2.CreateTagsInput, ...func(*ec2.Options)) (*ec2.CreateTagsOutput, error)
 	DeleteTags(context.Context, *ec2.DeleteTagsInput, ...func(*ec2.Options)) (*ec2.DeleteTagsOutput, error)
@@ -49,6 +51,8 @@ type Front interface {
 	RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error)
 	// Refreshed gives a group the configuration that an instance refresh has brought about.
 	Refreshed(ctx context.Context, account, region, group, refreshID string) error
+	// WarmPoolGone takes a warm pool off its group that was being deleted and has no instances any more.
+	WarmPoolGone(ctx context.Context, account, region, group string) error
 }
 
 // Options are what a Controller needs.
@@ -175,9 +179,13 @@ func (c *Controller) pass(ctx context.Context, v *view) error {
 		{"move instances along", c.advance},
 		{"check the health of instances", c.checkHealth},
 		{"refresh instances", c.refresh},
+		{"take instances from the warm pool", c.draw},
 		{"launch instances", c.grow},
+		{"replace instances that are about to be interrupted", c.replaceInterrupted},
 		{"terminate instances", c.shrink},
 		{"balance zones", c.rebalance},
+		{"fill the warm pool", c.warmUp},
+		{"empty the warm pool", c.coolDown},
 		{"terminate instances that have left service", c.takeDown},
 		{"forget old activities", c.prune},
 	} {

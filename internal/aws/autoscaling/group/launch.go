@@ -59,14 +59,38 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 	var causes []string
 	cause := func() string {
 		now, have := c.now(), v.capacity()
-		if v.replacing > len(causes) {
+		switch {
+		case v.replacing > len(causes):
 			return replacing(now)
+		case have >= v.group.Desired && v.replacements() > 0:
+			return ahead(now)
 		}
 		return v.because() + growing(now, have, v.wanted())
 	}
-	p, err := c.newPlan(ctx, v)
+	asked, err := c.launch(ctx, v, need, false, func() string {
+		why := cause()
+		causes = append(causes, why)
+		return why
+	})
+	if err != nil || !asked {
+		return err
+	}
+	v.answer()
+	if err := c.putStatus(ctx, v); err != nil {
+		return err
+	}
+	// What could not be launched in one place is launched in another at once; so is what is beyond this round.
+	if v.capacity() < v.wanted() && !c.resting(v) {
+		v.again = true
+	}
+	return nil
+}
+
+// launch launches instances of some capacity, into service or into the warm pool. false: there is nothing that could be launched now.
+func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool, cause func() string) (bool, error) {
+	p, err := c.newPlan(ctx, v, warm)
 	if err != nil {
-		return c.launchRefused(ctx, v, pool{}, cause(), err)
+		return false, c.launchRefused(ctx, v, pool{}, cause(), err)
 	}
 	type batch struct {
 		pool
@@ -80,7 +104,6 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 		}
 		need -= chosen.weight
 		why := cause()
-		causes = append(causes, why)
 		i := slices.IndexFunc(batches, func(b *batch) bool { return b.pool.same(chosen) && len(b.causes) < launchesAtOnce })
 		if i < 0 {
 			i = len(batches)
@@ -90,25 +113,17 @@ func (c *Controller) grow(ctx context.Context, v *view) error {
 	}
 	if len(batches) == 0 {
 		c.untilRetry(v)
-		return nil
+		return false, nil
 	}
 	for _, b := range batches {
-		if err := c.decide(ctx, v, b.pool, b.causes); err != nil {
-			return err
+		if err := c.decide(ctx, v, b.pool, b.causes, warm); err != nil {
+			return false, err
 		}
 		if c.resting(v) {
 			break
 		}
 	}
-	v.answer()
-	if err := c.putStatus(ctx, v); err != nil {
-		return err
-	}
-	// What could not be launched in one place is launched in another at once; so is what is beyond this round.
-	if v.capacity() < v.wanted() && !c.resting(v) {
-		v.again = true
-	}
-	return nil
+	return true, nil
 }
 
 func (p pool) same(other pool) bool {
@@ -116,11 +131,11 @@ func (p pool) same(other pool) bool {
 }
 
 // decide writes a launch down and carries it out.
-func (c *Controller) decide(ctx context.Context, v *view, p pool, causes []string) error {
+func (c *Controller) decide(ctx context.Context, v *view, p pool, causes []string, warm bool) error {
 	token := uuid.NewString()
 	launch := record.AutoScalingLaunch{
 		GroupID: v.group.ID, Token: token, Input: v.request(p, token, len(causes)), Zone: p.zone, LaunchTemplate: p.template,
-		Weight: p.weight, Weighted: p.weighted, Spot: p.spot, Causes: causes, StartedAt: c.now(),
+		Weight: p.weight, Weighted: p.weighted, Spot: p.spot, Causes: causes, Warm: warm, StartedAt: c.now(),
 	}
 	key := store.Key(v.group.Account, v.group.Region, v.group.Name, token)
 	row, err := c.launches.Create(ctx, key, launch)
@@ -200,12 +215,16 @@ func (c *Controller) run(ctx context.Context, v *view, key string, l record.Auto
 	now := c.now()
 	for i, instance := range out.Instances {
 		id := aws.ToString(instance.InstanceId)
-		activity := v.newActivity(l.StartedAt, "", id, "Launching a new EC2 instance: "+id, l.Causes[min(i, len(l.Causes)-1)], l.Zone, aws.ToString(instance.SubnetId))
+		description, state := "Launching a new EC2 instance: ", types.LifecycleStatePending
+		if l.Warm {
+			description, state = "Launching a new EC2 instance into warm pool: ", types.LifecycleStateWarmedPending
+		}
+		activity := v.newActivity(l.StartedAt, "", id, description+id, l.Causes[min(i, len(l.Causes)-1)], l.Zone, aws.ToString(instance.SubnetId))
 		activity.StatusCode, activity.Progress = types.ScalingActivityStatusCodePreInService, 30
 		m := &member{key: record.EC2Key(v.group.Account, v.group.Region, id), state: ec2types.InstanceStateNamePending}
 		m.row = record.AutoScalingInstance{
 			ID: id, GroupName: v.group.Name, GroupID: v.group.ID, InstanceType: string(instance.InstanceType), ImageID: aws.ToString(instance.ImageId),
-			Zone: l.Zone, State: types.LifecycleStatePending, LaunchTemplate: l.LaunchTemplate, Weight: l.Weight, Weighted: l.Weighted, Spot: l.Spot,
+			Zone: l.Zone, State: state, LaunchTemplate: l.LaunchTemplate, Weight: l.Weight, Weighted: l.Weighted, Spot: l.Spot,
 			Protected: v.group.ProtectNew, LaunchedAt: now, ActivityID: activity.ID,
 		}
 		m.instance.SubnetID = aws.ToString(instance.SubnetId)

@@ -92,10 +92,18 @@ func (c *Controller) step(ctx context.Context, v *view, m *member) error {
 		switch {
 		case m.order.Terminate != nil:
 			return c.cancelLaunch(ctx, v, m, "", *m.order.Terminate)
+		case m.row.FromPool && (m.state == ec2types.InstanceStateNameStopped || m.state == ec2types.InstanceStateNameStopping):
+			return c.wake(ctx, v, m)
 		case !m.alive():
 			return c.launchFailed(ctx, v, m)
 		}
 		return c.enter(ctx, v, m)
+	case types.LifecycleStateWarmedPending, types.LifecycleStateWarmedPendingWait, types.LifecycleStateWarmedPendingProceed:
+		return c.warm(ctx, v, m)
+	case types.LifecycleStateWarmedStopped, types.LifecycleStateWarmedRunning:
+		return c.keepWarm(ctx, v, m)
+	case types.LifecycleStateWarmedTerminatingWait:
+		return c.leaveWait(ctx, v, m)
 	case types.LifecycleStateInService, types.LifecycleStateStandby:
 		switch {
 		case m.order.Terminate != nil:
@@ -142,7 +150,7 @@ func (c *Controller) enter(ctx context.Context, v *view, m *member) error {
 		}
 		m.row.Actions = nil
 	}
-	m.row.State, m.row.InServiceAt = types.LifecycleStateInService, c.now()
+	m.row.State, m.row.InServiceAt, m.row.FromPool = types.LifecycleStateInService, c.now(), false
 	ops, err := c.end(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
 	if err != nil {
 		return err
@@ -223,7 +231,11 @@ func (c *Controller) launchFailed(ctx context.Context, v *view, m *member) error
 		return err
 	}
 	m.row.ActivityID, m.row.Actions, m.row.Unhealthy = "", nil, true
-	m.row.State = types.LifecycleStateTerminating
+	if m.row.Warm() {
+		m.row.State = types.LifecycleStateWarmedTerminating
+	} else {
+		m.row.State = types.LifecycleStateTerminating
+	}
 	if m.machine.FailureCode != "" { // not something that a user has done: the next may fail as well
 		c.failed(v, "")
 		ops = append(ops, c.statuses.PutOp(v.key, v.status))
@@ -248,23 +260,35 @@ func (c *Controller) cancelLaunch(ctx context.Context, v *view, m *member, messa
 // beginTermination takes an instance out of service: it waits for its hooks, if it has any, and is terminated then.
 func (c *Controller) beginTermination(ctx context.Context, v *view, m *member, why record.AutoScalingRequest, also ...store.Op) error {
 	activity := v.newActivity(why.At, why.ActivityID, m.row.ID, "Terminating EC2 instance: "+m.row.ID, why.Cause, m.row.Zone, m.instance.SubnetID)
+	warm := m.row.Warm()
 	m.row.ActivityID, m.row.State = activity.ID, types.LifecycleStateTerminating
+	if warm {
+		m.row.State = types.LifecycleStateWarmedTerminating
+	}
 	m.row.Actions = nil
-	if !v.group.Deleting {
+	if !v.group.Deleting && !(warm && v.group.WarmPool != nil && v.group.WarmPool.Force) {
 		m.row.Actions = c.actions(v, terminating)
 	}
 	if len(m.row.Actions) > 0 {
 		m.row.State, activity.StatusCode = types.LifecycleStateTerminatingWait, types.ScalingActivityStatusCodeMidLifecycleAction
+		if warm {
+			m.row.State = types.LifecycleStateWarmedTerminatingWait
+		}
 	}
 	return c.put(ctx, m, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity))...)
 }
 
 // leaveWait lets an instance be terminated once its hooks are done with it. Whatever they say, it goes.
 func (c *Controller) leaveWait(ctx context.Context, v *view, m *member) error {
-	if !v.group.Deleting && c.outcome(v, m, proceed) == "" {
+	forced := v.group.Deleting || m.row.Warm() && v.group.WarmPool != nil && v.group.WarmPool.Force
+	if !forced && c.outcome(v, m, proceed) == "" {
 		return nil
 	}
-	m.row.State, m.row.Actions = types.LifecycleStateTerminatingProceed, nil
+	if m.row.Actions = nil; m.row.Warm() {
+		m.row.State = types.LifecycleStateWarmedTerminatingProceed
+	} else {
+		m.row.State = types.LifecycleStateTerminatingProceed
+	}
 	ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) { a.StatusCode = types.ScalingActivityStatusCodeInProgress })
 	if err != nil {
 		return err
@@ -276,8 +300,19 @@ func (c *Controller) leaveWait(ctx context.Context, v *view, m *member) error {
 func (c *Controller) takeDown(ctx context.Context, v *view) error {
 	var ids []string
 	for _, m := range slices.Clone(v.members) {
-		if m.row.State != types.LifecycleStateTerminating && m.row.State != types.LifecycleStateTerminatingProceed {
+		switch m.row.State {
+		case types.LifecycleStateTerminating, types.LifecycleStateTerminatingProceed, types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingProceed:
+		default:
 			continue
+		}
+		if m.row.ToPool {
+			returned, err := c.returnToPool(ctx, v, m)
+			if err != nil {
+				return err
+			}
+			if returned {
+				continue
+			}
 		}
 		switch m.state {
 		case ec2types.InstanceStateNameTerminated:

@@ -214,7 +214,8 @@ type plan struct {
 	kinds    map[string]int32 // capacity of spot instances
 }
 
-func (c *Controller) newPlan(ctx context.Context, v *view) (*plan, error) {
+// newPlan is a plan for instances that are to serve or, beside them, to wait in the warm pool.
+func (c *Controller) newPlan(ctx context.Context, v *view, warm bool) (*plan, error) {
 	p := &plan{failed: v.status.Zones, now: c.now(), desired: v.group.Desired, zones: make(map[string]int), subnets: make(map[string]int), kinds: make(map[string]int32)}
 	var err error
 	if p.options, p.distribution, err = c.options(ctx, v); err != nil {
@@ -224,7 +225,7 @@ func (c *Controller) newPlan(ctx context.Context, v *view) (*plan, error) {
 		return nil, err
 	}
 	for _, m := range v.members {
-		if !m.counts() {
+		if !m.counts() && (!warm || !m.waitsInPool()) {
 			continue
 		}
 		p.zones[m.row.Zone]++

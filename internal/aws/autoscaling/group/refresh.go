@@ -28,12 +28,17 @@ type refreshing struct {
 	surplus int32
 }
 
-// wanted is the capacity that the group is to have now: what is desired, and what an instance refresh takes beyond it.
+// wanted is the capacity that the group is to have now: what is desired, and what an instance refresh, or the replacement of instances that are about
+// to be interrupted, takes beyond it.
 func (v *view) wanted() int32 {
-	if v.refresh != nil && !v.group.Deleting {
-		return v.group.Desired + v.refresh.surplus
+	if v.group.Deleting {
+		return v.group.Desired
 	}
-	return v.group.Desired
+	extra := v.replacements()
+	if v.refresh != nil {
+		extra = max(extra, v.refresh.surplus)
+	}
+	return v.group.Desired + extra
 }
 
 // refresh replaces instances by an instance refresh: as many at a time as leaves enough of them healthy. It writes what it observes; which
@@ -187,6 +192,13 @@ func (c *Controller) left(ctx context.Context, v *view, r *refreshing, rolling b
 		old := m.row.LaunchedAt.Before(since) && !(skip && current[m.template()] && kinds(m))
 		switch {
 		case m.terminating():
+			continue
+		case m.row.Warm():
+			if old { // nobody is served by it: others take its place in the pool at once
+				if err := c.leavePool(ctx, v, m, fmt.Sprintf("At %s instance %s was taken out of the warm pool in response to an instance refresh with an ID of %s.", stamp(now), m.row.ID, r.row.ID)); err != nil {
+					return remnant{}, err
+				}
+			}
 			continue
 		case m.row.State == types.LifecycleStateStandby:
 			if old {

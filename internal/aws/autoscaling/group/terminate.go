@@ -38,7 +38,12 @@ func (c *Controller) shrink(ctx context.Context, v *view) error {
 	}
 	now := c.now()
 	cause := v.because() + shrinking(now, have, v.group.Desired, chosen)
+	room := v.poolRoom()
 	for _, m := range chosen {
+		if m.inService() && m.alive() && v.group.WarmPool != nil && v.group.WarmPool.Reuse && room >= m.row.Weight {
+			room -= m.row.Weight
+			m.row.ToPool = true
+		}
 		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: cause}, c.cancelled(ctx, v, m)...); err != nil {
 			return err
 		}
@@ -234,7 +239,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 			fullest = zone
 		}
 	}
-	p, err := c.newPlan(ctx, v)
+	p, err := c.newPlan(ctx, v, false)
 	if code(err) != "" {
 		return nil // launching would say what is wrong
 	}
@@ -245,7 +250,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 		c.untilRetry(v)
 		return nil
 	}
-	if p, err = c.newPlan(ctx, v); err != nil {
+	if p, err = c.newPlan(ctx, v, false); err != nil {
 		return err
 	}
 	chosen, ok := p.next("")
@@ -262,7 +267,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	if err := c.putStatus(ctx, v); err != nil {
 		return err
 	}
-	return c.decide(ctx, v, chosen, []string{cause})
+	return c.decide(ctx, v, chosen, []string{cause}, false)
 }
 
 // cancelled are the ops that end the launch of an instance that goes before it was in service.

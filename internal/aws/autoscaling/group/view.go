@@ -180,7 +180,8 @@ func (m *member) inService() bool { return m.row.State == types.LifecycleStateIn
 
 func (m *member) terminating() bool {
 	switch m.row.State {
-	case types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateTerminatingProceed:
+	case types.LifecycleStateTerminating, types.LifecycleStateTerminatingWait, types.LifecycleStateTerminatingProceed,
+		types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingWait, types.LifecycleStateWarmedTerminatingProceed:
 		return true
 	}
 	return false
