@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -70,6 +71,10 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 			return &Refusal{http.StatusNotFound, "NAME_UNKNOWN", "name the registry: " + request.Host + "/111122223333.dkr.ecr.REGION.amazonaws.com/" + match[1]}
 		}
 		named = host + "/"
+	}
+	// Nothing but a host, so that what is asked for here is what is looked up below.
+	if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
 	}
 	query.Del("ns")
 

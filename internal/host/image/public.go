@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -33,13 +36,64 @@ const (
 	freshFor = 5 * time.Minute
 )
 
-// publicTransport fails soon where there is no network.
+// publicTransport fails soon where there is no network, and leads to public addresses alone, or to the host's proxy: everybody in a VPC may
+// say which registry is to be asked.
 func publicTransport() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: connectWithin, KeepAlive: 30 * time.Second}).DialContext
-	t.TLSHandshakeTimeout = connectWithin
-	t.ResponseHeaderTimeout = 30 * time.Second
-	return t
+	proxied := http.DefaultTransport.(*http.Transport).Clone()
+	dialer := net.Dialer{Timeout: connectWithin, KeepAlive: 30 * time.Second}
+	proxied.DialContext = dialer.DialContext
+	proxied.TLSHandshakeTimeout = connectWithin
+	proxied.ResponseHeaderTimeout = 30 * time.Second
+	direct := proxied.Clone()
+	direct.Proxy = nil
+	dialer.Control = onlyPublic
+	direct.DialContext = dialer.DialContext
+	return choice(func(r *http.Request) (http.RoundTripper, error) {
+		proxy, err := http.ProxyFromEnvironment(r)
+		if proxy != nil {
+			return proxied, err
+		}
+		return direct, err
+	})
+}
+
+// choice is a transport that depends on the request.
+type choice func(*http.Request) (http.RoundTripper, error)
+
+func (c choice) RoundTrip(r *http.Request) (*http.Response, error) {
+	t, err := c(r)
+	if err != nil {
+		return nil, err
+	}
+	return t.RoundTrip(r)
+}
+
+// private are, beside those that the standard library knows, the blocks in which there are no public registries: carrier-grade NAT and
+// benchmarks, which also has the addresses of clusters and of the AWS APIs.
+var private = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("0.0.0.0/8")}
+
+// onlyPublic refuses connections to this host and its neighbours, to which there is no way from a VPC either.
+func onlyPublic(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	a := at.Addr().Unmap()
+	closed := !a.IsGlobalUnicast() || a.IsPrivate() || slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(a) })
+	if !closed {
+		own, err := net.InterfaceAddrs()
+		if err != nil {
+			return err
+		}
+		closed = slices.ContainsFunc(own, func(o net.Addr) bool {
+			n, ok := o.(*net.IPNet)
+			return ok && n.IP.Equal(a.AsSlice())
+		})
+	}
+	if closed {
+		return fmt.Errorf("%s is not an address of the public internet", a)
+	}
+	return nil
 }
 
 // pulledMark is a file whose time says when a tag was last compared with that of its registry.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -285,5 +286,74 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	open(t, Options{Dir: dir})
 	if _, err := os.Stat(filepath.Dir(left)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func TestTheMirrorIsNoWayAroundPermissions(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n})
+	img, err := random.Image(300, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const host = "111122223333.dkr.ecr.eu-west-1.amazonaws.com"
+	if err := r.put(t.Context(), host+"/team/app:v1", img); err != nil {
+		t.Fatal(err)
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := hash(t, layers[0])
+	for _, ns := range []string{host, host + "/team", host + "/team/", strings.ToUpper(host), strings.ToUpper(host) + "/team", "x@" + host, host + ":443", host + ".", "docker.io/../" + host, host + "?x=", host + "#", "/" + host, ""} {
+		for _, path := range []string{"app/manifests/v1", "team/app/manifests/v1", "app/blobs/" + layer, "team/app/blobs/" + layer, "x/../team/app/manifests/v1", host + "/team/app/manifests/v1", strings.ToUpper(host) + "/team/app/manifests/v1", "docker.io/../" + host + "/team/app/manifests/v1", "/" + host + "/team/app/manifests/v1"} {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.ecr.eu-west-1.amazonaws.com/v2/"+path, nil)
+			request.URL.RawQuery = url.Values{"ns": {ns}}.Encode()
+			w := httptest.NewRecorder()
+			r.Handler(nobody{}).ServeHTTP(w, request)
+			if w.Code < 300 {
+				t.Errorf("without a token, %s of the registry %q answers %d: %s", path, ns, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// TestTheMirrorLeadsToPublicAddressesAlone has a service on this host's loopback, as many have.
+func TestTheMirrorLeadsToPublicAddressesAlone(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "a secret of this host", http.StatusTeapot)
+	}))
+	t.Cleanup(server.Close)
+	r := open(t, Options{})
+	for _, ns := range []string{strings.TrimPrefix(server.URL, "http://"), strings.Replace(strings.TrimPrefix(server.URL, "http://"), "127.0.0.1", "localhost", 1)} {
+		status, _, body := get(t, r, "app", "v1", ns)
+		if status != http.StatusForbidden || !strings.Contains(body, "is not an address of the public internet") || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d %s", ns, status, body)
+		}
+	}
+	if asked.Load() > 0 {
+		t.Errorf("it was asked %d times", asked.Load())
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range own {
+		if err := onlyPublic("tcp", net.JoinHostPort(a.(*net.IPNet).IP.String(), "443"), nil); err == nil {
+			t.Errorf("this host's own %s is public", a)
+		}
+	}
+	for address, public := range map[string]bool{
+		"10.1.2.3:443": false, "172.31.0.4:443": false, "192.168.1.1:5000": false, "169.254.169.254:80": false, "198.18.0.3:4566": false, "100.64.0.1:443": false,
+		"0.0.0.0:80": false, "[::1]:443": false, "[::ffff:127.0.0.1]:443": false, "[fd00:ec2::254]:80": false, "[fe80::1]:443": false, "224.0.0.1:80": false,
+		"52.1.2.3:443": true, "[2600:1f18::1]:443": true,
+	} {
+		if err := onlyPublic("tcp", address, nil); (err == nil) != public {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }
