@@ -63,7 +63,7 @@ func root() *cobra.Command {
 	cmd.PersistentFlags().String("data-dir", "", "`directory` of everything that belongs to one daemon (default "+datadir.Default()+") [CORACLE_DATA_DIR]")
 	cmd.AddCommand(
 		upCommand(), downCommand(), serveCommand(), envCommand(), statusCommand(), auditCommand(), execCommand(), demoCommand(), doctorCommand(),
-		accountCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(), resetCommand(), versionCommand(),
+		accountCommand(), interruptCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(), resetCommand(), versionCommand(),
 		etcdCommand(), endpointCommand(), operationsCommand(),
 	)
 	return cmd

@@ -7,6 +7,7 @@
 //	POST /stop      ends the daemon; what it runs goes on
 //	POST /accounts  makes an account, answers its root access key
 //	GET  /images    []Image
+//	POST /interruptions  gives a spot instance notice, answers Interruption
 //	POST /images    an archive of images, answers Loaded
 package admin
 
@@ -124,6 +125,12 @@ type Account struct {
 	Account         string `json:"account"`
 	AccessKeyID     string `json:"accessKeyId,omitempty"`
 	SecretAccessKey string `json:"secretAccessKey,omitempty"`
+}
+
+// Interruption is the notice of a spot instance that it is taken away.
+type Interruption struct {
+	Instance string    `json:"instance"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // ErrNotRunning says that no daemon takes commands in a data directory.

@@ -30,6 +30,12 @@ func (d daemon) LoadImages(_ context.Context, archive io.Reader) (Loaded, error)
 func (d daemon) Images(context.Context) ([]Image, error) {
 	return []Image{{Repository: "docker.io/library/nginx"}}, nil
 }
+func (d daemon) Interrupt(_ context.Context, instance string) (Interruption, error) {
+	if instance != "i-spot" {
+		return Interruption{}, &Refused{instance + " is not a Spot Instance"}
+	}
+	return Interruption{Instance: instance, At: time.Unix(120, 0)}, nil
+}
 func (d daemon) Stop() { close(d.stopped) }
 func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
 	if a == "taken" {
@@ -88,6 +94,12 @@ func TestCommandsTravel(t *testing.T) {
 	var refused *Refused
 	if _, err := c.CreateAccount(ctx, "taken"); !errors.As(err, &refused) || err.Error() != "account taken exists already" {
 		t.Errorf("an account that exists: %v", err)
+	}
+	if got, err := c.Interrupt(ctx, "i-spot"); err != nil || got.Instance != "i-spot" || got.At.Unix() != 120 {
+		t.Errorf("interruption %+v, %v", got, err)
+	}
+	if _, err := c.Interrupt(ctx, "i-other"); !errors.As(err, &refused) {
+		t.Errorf("an instance that is not a spot instance: %v", err)
 	}
 	var b bytes.Buffer
 	if err := c.Backup(ctx, &b); err != nil || b.String() != "archive" {

@@ -98,6 +98,11 @@ func (c *Client) CreateAccount(ctx context.Context, account string) (a Account, 
 	return a, c.call(ctx, http.MethodPost, "/accounts", Account{Account: account}, &a)
 }
 
+// Interrupt gives a spot instance notice that it is taken away.
+func (c *Client) Interrupt(ctx context.Context, instance string) (i Interruption, err error) {
+	return i, c.call(ctx, http.MethodPost, "/interruptions", Interruption{Instance: instance}, &i)
+}
+
 // Backup writes the archive to w.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	resp, err := c.do(ctx, http.MethodGet, "/backup", nil)

@@ -18,6 +18,8 @@ type Daemon interface {
 	Backup(ctx context.Context, w io.Writer) error
 	// CreateAccount makes an account. The error of one that exists already is a *Refused.
 	CreateAccount(ctx context.Context, account string) (Account, error)
+	// Interrupt gives a spot instance notice that it is taken away. The error of one that cannot be is a *Refused.
+	Interrupt(ctx context.Context, instance string) (Interruption, error)
 	// LoadImages puts the images of an archive into the registry. The error of one that is none is a *Refused.
 	LoadImages(ctx context.Context, archive io.Reader) (Loaded, error)
 	Images(ctx context.Context) ([]Image, error)
@@ -95,6 +97,15 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 		made, err := d.CreateAccount(r.Context(), a.Account)
 		answer(w, made, err)
+	})
+	mux.HandleFunc("POST /interruptions", func(w http.ResponseWriter, r *http.Request) {
+		var i Interruption
+		if err := json.NewDecoder(r.Body).Decode(&i); err != nil {
+			answer(w, nil, &Refused{"the request is not JSON: " + err.Error()})
+			return
+		}
+		given, err := d.Interrupt(r.Context(), i.Instance)
+		answer(w, given, err)
 	})
 	mux.HandleFunc("POST /images", func(w http.ResponseWriter, r *http.Request) {
 		loaded, err := d.LoadImages(r.Context(), r.Body)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/aws/ec2"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -43,6 +45,16 @@ func (d *daemon) CreateAccount(ctx context.Context, account string) (admin.Accou
 	return admin.Account{Account: account, AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey}, err
 }
 
+// Interrupt gives a spot instance notice that it is taken away.
+func (d *daemon) Interrupt(ctx context.Context, instance string) (admin.Interruption, error) {
+	at, err := ec2.NewAftermath(d.front.ec2).Interrupt(ctx, instance)
+	var refused *wire.Error
+	if errors.As(err, &refused) {
+		return admin.Interruption{}, &admin.Refused{Reason: refused.Message}
+	}
+	return admin.Interruption{Instance: instance, At: at}, err
+}
+
 // Backup writes the archive of the data directory while everything goes on.
 func (d *daemon) Backup(ctx context.Context, w io.Writer) error {
 	return backup.Write(ctx, w, d.dir, backup.Manifest{
@@ -61,6 +73,19 @@ func CreateAccount(ctx context.Context, w io.Writer, dir datadir.Dir, account st
 		return err
 	}
 	_, err = fmt.Fprintf(w, "Account %s is there. Use it with:\n  eval \"$(coracle env --account %s)\"\n", a.Account, a.Account)
+	return err
+}
+
+// Interrupt has the daemon of dir give a spot instance notice that it is taken away.
+func Interrupt(ctx context.Context, w io.Writer, dir datadir.Dir, instance string) error {
+	i, err := admin.NewClient(dir.Socket()).Interrupt(ctx, instance)
+	if errors.Is(err, admin.ErrNotRunning) {
+		return notRunning(dir)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s has notice: it is terminated at %s.\n", i.Instance, i.At.Local().Format(time.TimeOnly))
 	return err
 }
 

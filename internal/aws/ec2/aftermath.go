@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -29,7 +30,7 @@ func (a Aftermath) within(ctx context.Context, r record.Instance) scope {
 
 // Follow brings one instance about, whose key that is. It is level-triggered. again is when something is due that no row will tell of; gone says
 // that nothing is left of the instance.
-func (a Aftermath) Follow(ctx context.Context, key string, notice time.Duration) (again time.Duration, gone bool, err error) {
+func (a Aftermath) Follow(ctx context.Context, key string) (again time.Duration, gone bool, err error) {
 	row, err := a.s.instances.table.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, true, nil
@@ -46,7 +47,7 @@ func (a Aftermath) Follow(ctx context.Context, key string, notice time.Duration)
 	case r.Wanted == types.InstanceStateNameRunning && machine.PoweredOff && machine.Boot >= r.Boot:
 		return 0, false, a.shutDown(in, r)
 	case r.Wanted == types.InstanceStateNameRunning && !r.SpotInterruption.IsZero():
-		if due := r.SpotInterruption.Add(notice).Sub(now); due > 0 {
+		if due := r.SpotInterruption.Sub(now); due > 0 {
 			return due, false, nil
 		}
 		return 0, false, a.interrupt(in, r)
@@ -69,6 +70,38 @@ func (a Aftermath) shutDown(in scope, r record.Instance) error {
 		}
 		return c.stop(r, code, message, who)
 	})
+}
+
+// SpotNotice is how long before a spot instance is taken away its metadata says so.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+const SpotNotice = 2 * time.Minute
+
+// Interrupt gives a spot instance, of whichever account and region it is, notice that it is taken away: at the time that is given back. Nothing
+// changes for one that has notice already.
+func (a Aftermath) Interrupt(ctx context.Context, id string) (at time.Time, err error) {
+	rows, err := a.s.instances.table.List(ctx, "")
+	if err != nil {
+		return at, err
+	}
+	i := slices.IndexFunc(rows, func(row store.Row[record.Instance]) bool { return row.Value.ID == id })
+	if i < 0 {
+		return at, wire.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+	}
+	r := rows[i].Value
+	err = a.edit(a.within(ctx, r), r, func(c *change, r *record.Instance) error {
+		switch {
+		case r.Lifecycle != types.InstanceLifecycleTypeSpot:
+			return wire.Errorf("UnsupportedOperation", "The instance '%s' is not a Spot Instance: EC2 interrupts no other", id)
+		case r.Wanted != types.InstanceStateNameRunning:
+			return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'running' state", id)
+		}
+		if r.SpotInterruption.IsZero() {
+			r.SpotInterruption = a.s.now().UTC().Add(SpotNotice).Truncate(time.Second)
+		}
+		at = r.SpotInterruption
+		return nil
+	})
+	return at, err
 }
 
 // interrupt takes a spot instance away.

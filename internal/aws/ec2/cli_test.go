@@ -19,7 +19,7 @@ func TestCLI(t *testing.T) {
 		t.Fatal("the aws CLI is not installed: make setup installs it")
 	}
 	w := newWorld(t)
-	w.hardware(0)
+	w.hardware()
 	home := t.TempDir()
 	run := func(args ...string) (string, error) {
 		t.Helper()

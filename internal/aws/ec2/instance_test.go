@@ -19,7 +19,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.ctx()
-	w.hardware(0)
+	w.hardware()
 	key := must[*ec2.CreateKeyPairOutput](t)(w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("mine")}))
 	tags := []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")}, {Key: aws.String("kubernetes.io/cluster/ironman"), Value: aws.String("owned")}}
 	first := w.run(ec2.RunInstancesInput{
@@ -122,7 +122,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 func TestMachineThatCannotBoot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	h := w.hardware(0)
+	h := w.hardware()
 	h.broken = "the image could not be unpacked"
 	v := w.run(ec2.RunInstancesInput{})
 	gone := w.becomes(*v.InstanceId, types.InstanceStateNameTerminated)
@@ -137,7 +137,7 @@ func TestMachineThatCannotBoot(t *testing.T) {
 func TestShutDownFromInside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.hardware(0)
+	w.hardware()
 	for behaviour, want := range map[types.ShutdownBehavior]types.InstanceStateName{
 		types.ShutdownBehaviorStop: types.InstanceStateNameStopped, types.ShutdownBehaviorTerminate: types.InstanceStateNameTerminated,
 	} {
@@ -154,15 +154,27 @@ func TestShutDownFromInside(t *testing.T) {
 func TestSpotInterruption(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.hardware(time.Millisecond)
+	w.hardware()
 	v := w.run(ec2.RunInstancesInput{InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}})
 	id := *v.InstanceId
 	if v.InstanceLifecycle != types.InstanceLifecycleTypeSpot || v.SpotInstanceRequestId == nil {
 		t.Errorf("spot instance %+v", v)
 	}
 	w.becomes(id, types.InstanceStateNameRunning)
+	after := coracle.NewAftermath(w.service)
+	for range 2 { // the second changes nothing
+		if at := must[time.Time](t)(after.Interrupt(w.ctx(), id)); time.Until(at) > coracle.SpotNotice || time.Until(at) < coracle.SpotNotice-time.Minute {
+			t.Errorf("it is taken away at %s", at)
+		}
+	}
+	onDemand := *w.run(ec2.RunInstancesInput{}).InstanceId
+	for other, want := range map[string]string{onDemand: "UnsupportedOperation", "i-0123456789abcdef0": "InvalidInstanceID.NotFound"} {
+		if _, err := after.Interrupt(w.ctx(), other); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("interrupting %s: %v, want %s", other, err, want)
+		}
+	}
 	must[any](t)(record.Instances(w.store).Modify(w.ctx(), record.EC2Key(account, region, id), func(r *record.Instance) error {
-		r.SpotInterruption = time.Now()
+		r.SpotInterruption = time.Now() // two minutes pass
 		return nil
 	}))
 	if gone := w.becomes(id, types.InstanceStateNameTerminated); *gone.StateReason.Code != "Server.SpotInstanceTermination" {
@@ -175,7 +187,7 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.ctx()
-	w.hardware(0)
+	w.hardware()
 	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large"})
 	must[any](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})) // the default VPC is made
 	tags := []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}}
@@ -204,7 +216,7 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 	for _, id := range ids {
 		w.becomes(id, types.InstanceStateNameTerminated)
 		w.eventually(id+" is gone", func() bool {
-			_, gone, err := later.Follow(ctx, record.EC2Key(account, region, id), 0)
+			_, gone, err := later.Follow(ctx, record.EC2Key(account, region, id))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func (w *world) template(name string, data types.RequestLaunchTemplateData) stri
 func TestRefusedLaunches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	h := w.hardware(0)
+	h := w.hardware()
 	ctx := w.ctx()
 	vpc, other := w.vpc("10.0.0.0/16"), w.vpc("10.1.0.0/16")
 	subnet, second, foreign := w.subnet(vpc, "10.0.0.0/24", "a"), w.subnet(vpc, "10.0.2.0/24", "b"), w.subnet(other, "10.1.0.0/24", "a")

@@ -241,7 +241,7 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, s := w.ctx(), aws.String
-	w.hardware(0)
+	w.hardware()
 	vpc := w.vpc("10.0.0.0/16")
 	a, tiny := w.subnet(vpc, "10.0.16.0/20", "a"), w.subnet(vpc, "10.0.0.0/28", "b")
 	template := w.template("karpenter", types.RequestLaunchTemplateData{ImageId: s(image(t, "x86_64")), NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
@@ -353,7 +353,7 @@ func TestSpotRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.ctx()
-	w.hardware(0)
+	w.hardware()
 	out := must[*ec2.RequestSpotInstancesOutput](t)(w.RequestSpotInstances(ctx, &ec2.RequestSpotInstancesInput{
 		InstanceCount: aws.Int32(2), LaunchSpecification: &types.RequestSpotLaunchSpecification{ImageId: aws.String(image(t, "arm64")), InstanceType: "m6g.large"},
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeSpotInstancesRequest, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}},
@@ -432,7 +432,7 @@ func TestInstanceFilters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, s := w.ctx(), aws.String
-	w.hardware(0)
+	w.hardware()
 	w.profile("nodes", "node-role")
 	subnet := w.subnet(w.vpc("10.0.0.0/16"), "10.0.0.0/24", "a")
 	launch := func(name string) types.Instance {

@@ -29,11 +29,11 @@ type hardware struct {
 }
 
 // hardware starts machines and the controller that follows them.
-func (w *world) hardware(notice time.Duration) *hardware {
+func (w *world) hardware() *hardware {
 	w.t.Helper()
 	h := &hardware{world: w}
 	ctx, cancel := context.WithCancel(context.Background())
-	controllers := append(lifecycle.New(lifecycle.Options{Store: w.store, EC2: w.service, SpotNotice: notice}).Controllers(), reconcile.Controller{
+	controllers := append(lifecycle.New(lifecycle.Options{Store: w.store, EC2: w.service}).Controllers(), reconcile.Controller{
 		Name: "hardware", Reconcile: h.reconcile, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")},
 	})
 	var running sync.WaitGroup

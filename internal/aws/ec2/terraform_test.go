@@ -28,7 +28,7 @@ func TestTerraform(t *testing.T) {
 		t.Skip("Terraform's AWS provider is not in " + providers)
 	}
 	w := newWorld(t)
-	w.hardware(0)
+	w.hardware()
 	w.profile("nodes", "node-role")
 	dir := t.TempDir()
 	write := func(name, text string) {

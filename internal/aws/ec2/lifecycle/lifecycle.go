@@ -10,7 +10,6 @@ package lifecycle
 
 import (
 	"context"
-	"time"
 
 	"github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -18,16 +17,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// SpotNotice is how long before a spot instance is taken away its metadata says so.
-// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
-const SpotNotice = 2 * time.Minute
-
 // Options are what the controller needs.
 type Options struct {
 	Store *store.Store
 	EC2   *ec2.Service
-	// SpotNotice is [SpotNotice] when 0.
-	SpotNotice time.Duration
 }
 
 // Lifecycle is the controller.
@@ -38,9 +31,6 @@ type Lifecycle struct {
 
 // New is a controller of the instances of all accounts and regions.
 func New(o Options) *Lifecycle {
-	if o.SpotNotice == 0 {
-		o.SpotNotice = SpotNotice
-	}
 	return &Lifecycle{o: o, after: ec2.NewAftermath(o.EC2)}
 }
 
@@ -58,6 +48,6 @@ func (l *Lifecycle) Controllers() []reconcile.Controller {
 }
 
 func (l *Lifecycle) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	again, gone, err := l.after.Follow(ctx, key, l.o.SpotNotice)
+	again, gone, err := l.after.Follow(ctx, key)
 	return reconcile.Result{After: again, Gone: gone}, err
 }
