@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -93,6 +94,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 	}
 	doors.Dir = "/run/coracle/" + d.dir.Owner() + "/endpoint"
 	doors.Namespace, doors.PublicRange, doors.API = h.network.Namespace, public, network.APIAddress(public)
+	doors.Webhooks = []string{strings.TrimPrefix(d.webhookURL(), "https://")}
 	if h.endpoints, err = endpoint.New(doors); err != nil {
 		return nil, err
 	}

@@ -329,7 +329,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
 	}
 	if socket := c.egressSocket(cluster.ID); socket != "" {
-		dir, err := write(files{"egress.yaml": egress(socket)})
+		dir, err := write(files{"egress.yaml": egress(socket, c.o.Endpoints.ManagedEgressSocket(cluster.ID))})
 		if err != nil {
 			return nil, err
 		}

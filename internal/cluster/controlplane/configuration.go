@@ -94,25 +94,26 @@ func authentication(minor string) ([]byte, error) {
 	})
 }
 
-// egress sends what the API server asks of kubelets, of webhooks and of aggregated APIs through the proxy. What belongs to the control
-// plane, its etcd, its authenticator, and webhooks given by URL, it reaches directly.
-func egress(socket string) []byte {
+// egress sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are Services, through the proxy into the
+// VPC, and what it asks of its authenticator and of webhooks given by URL through the other. Its etcd it reaches directly, and without the
+// other everything else.
+func egress(cluster, managed string) []byte {
+	direct := "{proxyProtocol: Direct}"
+	other := direct
+	if managed != "" {
+		other = through(managed)
+	}
 	return fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:
-- name: cluster
-  connection:
-    proxyProtocol: HTTPConnect
-    transport:
-      uds:
-        udsName: %s
-- name: controlplane
-  connection:
-    proxyProtocol: Direct
-- name: etcd
-  connection:
-    proxyProtocol: Direct
-`, socket)
+- {name: cluster, connection: %s}
+- {name: controlplane, connection: %s}
+- {name: etcd, connection: %s}
+`, through(cluster), other, direct)
+}
+
+func through(socket string) string {
+	return fmt.Sprintf("{proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}", socket)
 }
 
 // encryption encrypts Secrets in etcd with the cluster's newest key.

@@ -82,6 +82,9 @@ type Endpoints interface {
 	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same. It is empty
 	// where machines have no network.
 	EgressSocket(clusterID string) string
+	// ManagedEgressSocket is that of a proxy which connects to the rest of what the API server asks: the authenticator's webhooks, and the
+	// public internet, but to nothing else of this host. It is what AWS calls controlPlaneEgressMode AWS_MANAGED.
+	ManagedEgressSocket(clusterID string) string
 }
 
 // CloudProvider is how a cluster's cloud controller manager reaches AWS's APIs.

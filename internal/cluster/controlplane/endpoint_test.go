@@ -342,7 +342,7 @@ func (v *vpc) egress(c record.Cluster) {
 	if err != nil {
 		v.Fatal(err)
 	}
-	certificate, key, err := k.ca.sign(leaf{user: "node", server: true, dns: []string{"hook.default.svc"}, ips: []net.IP{net.ParseIP(nodeAddress)}}, time.Now())
+	certificate, key, err := k.ca.sign(leaf{user: "node", server: true, dns: []string{"hook.default.svc"}, ips: []net.IP{net.ParseIP(nodeAddress), net.ParseIP(clientAddress), net.IPv4(127, 0, 0, 1)}}, time.Now())
 	if err != nil {
 		v.Fatal(err)
 	}
@@ -364,17 +364,22 @@ func (v *vpc) egress(c record.Cluster) {
 		}
 		fmt.Fprint(w, "this is the node")
 	})
-	for _, at := range []string{"10250", "8443"} {
-		v.inside("node", func() error {
-			l, err := net.Listen("tcp4", net.JoinHostPort(nodeAddress, at))
-			if err != nil {
-				return err
-			}
-			server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-			go server.ServeTLS(l, "", "") //nolint:errcheck
-			v.Cleanup(func() { server.Close() })
-			return nil
-		})
+	listen := func(address string) (at string, err error) {
+		l, err := net.Listen("tcp4", address)
+		if err != nil {
+			return "", err
+		}
+		server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+		go server.ServeTLS(l, "", "") //nolint:errcheck
+		v.Cleanup(func() { server.Close() })
+		return l.Addr().String(), nil
+	}
+	for address, namespace := range map[string]string{nodeAddress + ":10250": "node", nodeAddress + ":8443": "node", clientAddress + ":8443": "client"} {
+		v.inside(namespace, func() error { _, err := listen(address); return err })
+	}
+	ofHost, err := listen("127.0.0.1:0") // as many programs do that trust who is on their machine
+	if err != nil {
+		v.Fatal(err)
 	}
 	client, host := v.daemon.client(c, "admin", "system:masters")
 	put := func(path, body string) (int, string) {
@@ -406,6 +411,27 @@ func (v *vpc) egress(c record.Cluster) {
 		status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"refused"}}`)
 		return status == http.StatusBadRequest && strings.Contains(answer, "the webhook says no")
 	})
+
+	// A webhook with a URL is on the internet, whoever may make one.
+	for name, url := range map[string]string{"internet": "https://" + clientAddress + ":8443/hook-internet", "host": "https://" + ofHost + "/hook-host", "node": "https://" + nodeAddress + ":8443/hook-node"} {
+		must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"`+name+`"},
+			"webhooks":[{"name":"`+name+`.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
+			"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.pem)+`","url":"`+url+`"},
+			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == '`+name+`'"}]}]}`)
+		v.until("an answer about the webhook at "+url, 30*time.Second, func() bool {
+			status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)
+			if name == "internet" {
+				return status == http.StatusBadRequest && strings.Contains(answer, "the webhook says no")
+			}
+			return status == http.StatusInternalServerError && strings.Contains(answer, "failed calling webhook")
+		})
+	}
+	for _, path := range []string{"/hook-host", "/hook-node"} {
+		if source, reached := sources.Load(path); reached {
+			v.Errorf("%s was asked by %s", path, source)
+		}
+	}
+	sources.Delete("/hook-internet")
 	leg := v.ec2.state().Interfaces
 	sources.Range(func(path, source any) bool {
 		if source != *leg[0].PrivateIpAddress && source != *leg[1].PrivateIpAddress {

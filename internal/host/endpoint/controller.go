@@ -52,6 +52,8 @@ type Options struct {
 	PublicRange netip.Prefix
 	// API is the address of the AWS APIs in every VPC.
 	API netip.Addr
+	// Webhooks are the addresses at which API servers find the daemon's own, on this host: "127.0.0.1:20001".
+	Webhooks []string
 
 	Log *slog.Logger // slog.Default() when nil
 	// SetNames enters names of the host; names.Set when nil (optional).
@@ -190,6 +192,15 @@ func (c *Controller) EgressSocket(clusterID string) string {
 		return ""
 	}
 	return filepath.Join(c.o.Dir, clusterID+".sock")
+}
+
+// ManagedEgressSocket is the unix socket of the proxy through which the cluster's API server reaches what is not in its VPC, empty without
+// a network.
+func (c *Controller) ManagedEgressSocket(clusterID string) string {
+	if c.o.Namespace == nil {
+		return ""
+	}
+	return filepath.Join(c.o.Dir, clusterID+"-managed.sock")
 }
 
 // Name is the name of a cluster's endpoint, https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html.

@@ -174,7 +174,7 @@ func TestConfigFollowsFromRows(t *testing.T) {
 	c := newController(t, func(o *Options) {
 		o.Namespace = func(name string) string { return "/ns/" + name }
 		o.PublicRange, o.API = netip.MustParsePrefix("198.18.8.0/21"), netip.MustParseAddr("198.18.8.3")
-		o.Dir = "/run/e"
+		o.Dir, o.Webhooks = "/run/e", []string{"127.0.0.1:20099"}
 	})
 	must := func(_ any, err error) {
 		t.Helper()
@@ -235,7 +235,9 @@ func TestConfigFollowsFromRows(t *testing.T) {
 		},
 		Egresses: []Egress{
 			{Socket: "/run/e/C0.sock", Namespace: "/ns/C0", DNS: at("169.254.169.253:53")},
+			{Socket: "/run/e/C0-managed.sock", Namespace: "/ns/internet", Host: []string{"127.0.0.1:20099"}},
 			{Socket: "/run/e/C1.sock", Namespace: "/ns/C1", DNS: at("169.254.169.253:53")},
+			{Socket: "/run/e/C1-managed.sock", Namespace: "/ns/internet", Host: []string{"127.0.0.1:20099"}},
 		},
 		Names: map[string][]netip.Addr{
 			"c0.gr7.eu-west-1.eks.amazonaws.com": addrs("198.18.8.16"),

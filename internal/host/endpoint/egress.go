@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -128,27 +129,31 @@ func (e *egress) serve(spec Egress, client *net.UnixConn) {
 	join(client, server)
 }
 
-// connect connects from the cluster's network interfaces.
+// connect connects from the namespace, or to what may be reached on this host.
 func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
+	far := dialer
+	far.Timeout = connectTime
+	if slices.Contains(spec.Host, address) {
+		conn, err := far.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		return conn.(*net.TCPConn), nil
+	}
 	addresses := []string{host}
 	if net.ParseIP(host) == nil {
-		resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
-			err = within(spec.Namespace, func() error {
-				conn, err = new(net.Dialer).DialContext(ctx, network, spec.DNS.String())
-				return err
-			})
-			return conn, err
-		}}
+		resolver := net.DefaultResolver
+		if spec.DNS.IsValid() {
+			resolver = resolverIn(spec)
+		}
 		if addresses, err = resolver.LookupHost(ctx, host); err != nil {
 			return nil, err
 		}
 	}
-	far := dialer
-	far.Timeout = connectTime
 	var conn net.Conn
 	for _, a := range addresses {
 		// One address at a time: with several Go would make goroutines, on threads that are elsewhere.
@@ -161,4 +166,15 @@ func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, er
 		}
 	}
 	return nil, err
+}
+
+// resolverIn looks names up in the namespace.
+func resolverIn(spec Egress) *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
+		err = within(spec.Namespace, func() error {
+			conn, err = new(net.Dialer).DialContext(ctx, network, spec.DNS.String())
+			return err
+		})
+		return conn, err
+	}}
 }

@@ -7,7 +7,8 @@
 //     127.0.0.1 of the host. The public endpoint of a cluster is one in the namespace "internet", for those whom its
 //     publicAccessCidrs allow; the private one is on the cluster's network interfaces, behind their security groups.
 //   - [Egress]: a kube-apiserver that wants to reach a kubelet, a webhook or an aggregated API asks for the connection
-//     here (HTTP CONNECT on a unix socket, as its egress selector does), and it starts at the cluster's network interfaces.
+//     here (HTTP CONNECT on a unix socket, as its egress selector does), and it starts at the cluster's network interfaces, or,
+//     for a webhook that has a URL, in the namespace "internet". So nobody gets to this host by an API server.
 //   - [Resolver]: the DNS server of a VPC, on the second address of its range and on 169.254.169.253.
 //
 // The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Addresses, VPCEndpoints
@@ -49,17 +50,19 @@ type Forward struct {
 
 func (f Forward) key() string { return "forward " + f.Listen.String() + " in " + place(f.Namespace) }
 
-// Egress is a proxy through which an API server connects to what is in a VPC.
+// Egress is a proxy through which an API server connects to what is in a VPC, or on the internet.
 type Egress struct {
 	// Socket is the path of the unix socket at which it takes HTTP CONNECT.
 	Socket string
 	// Namespace is the path of the network namespace from which it connects.
 	Namespace string
-	// DNS is where names are looked up, in that namespace.
+	// DNS is where names are looked up, in that namespace; it is not valid where this host's resolvers do that.
 	DNS netip.AddrPort
+	// Host are the addresses to which connections start in the host's namespace: "127.0.0.1:20001".
+	Host []string `json:",omitempty"`
 }
 
-func (e Egress) key() string { return "egress from " + place(e.Namespace) }
+func (e Egress) key() string { return "egress at " + filepath.Base(e.Socket) }
 
 // Resolver is the DNS server of a VPC.
 // https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html

@@ -137,7 +137,10 @@ func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfi
 			out.Forwards = append(out.Forwards, Forward{Namespace: leg, Listen: netip.AddrPortFrom(a, httpsPort), Target: target})
 		}
 	}
-	out.Egresses = []Egress{{Socket: c.EgressSocket(cluster.ID), Namespace: leg, DNS: netip.AddrPortFrom(linkLocalResolver, 53)}}
+	out.Egresses = []Egress{
+		{Socket: c.EgressSocket(cluster.ID), Namespace: leg, DNS: netip.AddrPortFrom(linkLocalResolver, 53)},
+		{Socket: c.ManagedEgressSocket(cluster.ID), Namespace: c.o.Namespace(network.InternetNamespace), Host: c.o.Webhooks},
+	}
 	known := out.private
 	if cluster.EndpointPublicAccess {
 		known = []netip.Addr{public}

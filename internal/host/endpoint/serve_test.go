@@ -283,4 +283,20 @@ func TestEgress(t *testing.T) {
 			t.Errorf("%s: %s; want %q", address, response.Status, want)
 		}
 	}
+
+	// On this host it reaches what it is told, and nothing else.
+	own, other := echo(t, "", "127.0.0.1:0", "ours"), echo(t, "", "127.0.0.1:0", "somebody else's")
+	e.Socket, e.DNS, e.Host = filepath.Join(p.dir, "m.sock"), netip.AddrPort{}, []string{own}
+	p.done(Config{Egresses: []Egress{e}})
+	if response, reader, _ := ask(own); response.StatusCode != 200 {
+		t.Errorf("what it may reach on this host: %s", response.Status)
+	} else if line, err := reader.ReadString('\n'); line != "ours\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	_, port, _ := net.SplitHostPort(other)
+	for _, address := range []string{other, "localhost:" + port, "[::ffff:127.0.0.1]:" + port, "0.0.0.0:" + port} {
+		if response, _, _ := ask(address); response.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %s", address, response.Status)
+		}
+	}
 }
