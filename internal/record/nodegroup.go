@@ -106,6 +106,8 @@ type NodegroupState struct {
 	// Scaling is what the Auto Scaling group was seen to have; ScalingChange is the Nodegroup.ScalingChange that it was given.
 	Scaling       ekstypes.NodegroupScalingConfig
 	ScalingChange int
+	// ScalingTemplate is the version of the launch template that the Auto Scaling group was given.
+	ScalingTemplate string `json:",omitempty"`
 	// Labels and Taints are those that live nodes were given, so that what is no longer wanted is taken away.
 	Labels map[string]string `json:",omitempty"`
 	Taints []ekstypes.Taint  `json:",omitempty"`
@@ -152,6 +154,11 @@ type NodegroupRoll struct {
 	Added  int32
 	// Cordoned are nodes that the update made unschedulable, by instance: if it fails they are made schedulable again.
 	Cordoned []string `json:",omitempty"`
+	// Desired is, in the scale-down phase, the desired capacity that the Auto Scaling group had last: when it has more, somebody else scales up, such
+	// as the Cluster Autoscaler. 0 before the phase.
+	Desired int32 `json:",omitempty"`
+	// Waiting is since when nothing can go on before nodes become Ready; zero while something can.
+	Waiting time.Time `json:",omitzero"`
 	// Failing is why the update will fail, once the group is as it was before.
 	Failing *ekstypes.ErrorDetail `json:",omitempty"`
 }
@@ -161,6 +168,8 @@ type NodegroupLeaving struct {
 	Node  string // its name
 	Why   string // "update", "scale-in", "rebalance", "spot", "repair", "delete"
 	Since time.Time
+	// Cordoned says that it was schedulable before.
+	Cordoned bool `json:",omitempty"`
 	// Drained is when nothing was left to evict; Terminated when the Auto Scaling group was told to terminate it.
 	Drained    time.Time `json:",omitzero"`
 	Terminated time.Time `json:",omitzero"`
@@ -175,6 +184,8 @@ type NodegroupUnhealthy struct {
 	Reason    string
 	Since     time.Time
 	Repaired  time.Time `json:",omitzero"` // when it was rebooted, or ordered to be replaced
+	// Cordoned says that node auto repair made it unschedulable, and is to make it schedulable again when it is well.
+	Cordoned bool `json:",omitempty"`
 }
 
 // NodegroupStates is the table of what was observed of node groups, by NodegroupKey.

@@ -19,6 +19,7 @@ type Update struct {
 	ClusterID string
 	// NodegroupName or AddonName is set when the update is not the cluster's own.
 	NodegroupName string
+	NodegroupID   string `json:",omitempty"` // of the group that had the name then
 	AddonName     string
 	Type          ekstypes.UpdateType
 	Params        []ekstypes.UpdateParam

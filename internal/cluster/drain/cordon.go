@@ -34,11 +34,9 @@ func Cordon(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, m
 	return nil
 }
 
-// Uncordon undoes Cordon. Who calls it knows that the cordon is its own.
+// Uncordon undoes Cordon. Who calls it knows that the cordon is its own. A node that is gone is no error.
 func Uncordon(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string) error {
-	if _, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]; !excluded && !node.Spec.Unschedulable {
-		return nil
-	}
+	// Even if it does not look cordoned: the cordon may be newer than what was seen of the node.
 	err := patch(ctx, kube, node, manager, map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{corev1.LabelNodeExcludeBalancers: nil}},
 		"spec":     map[string]any{"unschedulable": nil},

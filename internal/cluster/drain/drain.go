@@ -154,6 +154,21 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 	return p, errors.Join(errs...)
 }
 
+// Load is how many pods would have to leave a node.
+func Load(ctx context.Context, kube kubernetes.Interface, node string) (int, error) {
+	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
+	if err != nil {
+		return 0, fmt.Errorf("list the pods of node %s: %w", node, err)
+	}
+	n := 0
+	for _, pod := range pods.Items {
+		if counts(&pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // counts says whether a node waits for the pod.
 func counts(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {

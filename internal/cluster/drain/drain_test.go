@@ -126,7 +126,7 @@ func (c *cluster) steps(t *testing.T, node string, o drain.Options, done func(dr
 
 func until(t *testing.T, what string, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(20*time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for {
 		err := try()
 		if err == nil {

@@ -2,8 +2,202 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/cluster/drain"
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// depart drains nodes that leave the group for another reason than an update.
-func (g *group) depart(ctx context.Context) (time.Duration, error) { return 0, nil }
+const (
+	// notice is how long after a spot instance's interruption notice EC2 takes it.
+	notice = 2 * time.Minute
+	// reserve is what of that is kept for draining: then it begins, whether a replacement is Ready or not.
+	reserve = time.Minute
+)
+
+var crashDeparted = crash.At("nodegroup/departure-drained")
+
+// depart lets instances into service once their nodes are Ready, and drains those that leave for another reason than an update: because the Auto
+// Scaling group scales in, balances its zones or is told to by somebody, because EC2 takes a spot instance back, or because the node group is
+// deleted. All of them are cordoned before the first is drained. PodDisruptionBudgets are honoured for the drain timeout and not longer.
+// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
+func (g *group) depart(ctx context.Context) (wait time.Duration, err error) {
+	if g.asg == nil {
+		g.state.Leaving = nil
+		return 0, nil
+	}
+	g.gone()
+	again, err := g.arrive(ctx)
+	if err != nil {
+		return 0, err
+	}
+	wait = sooner(wait, again)
+
+	var leaving []member
+	began := false
+	for _, m := range g.members {
+		l, known := g.leaving(m)
+		why := ""
+		switch m.Instance.LifecycleState {
+		case astypes.LifecycleStateTerminatingWait:
+			if why = whyScaleIn; g.row.Deleting {
+				why = whyDelete
+			}
+		case astypes.LifecycleStateInService:
+			if known && l.Why != whySpot {
+				continue // an update or a repair drains it
+			}
+			interrupted, err := g.interrupted(ctx, m)
+			if err != nil {
+				return 0, err
+			}
+			if interrupted.IsZero() {
+				continue
+			}
+			why = whySpot
+		default:
+			continue
+		}
+		if !known {
+			g.begin(m, why)
+			began = true
+		}
+		leaving = append(leaving, m)
+	}
+	if began {
+		if err := g.save(ctx); err != nil {
+			return 0, err
+		}
+		crashLeaving.Here()
+	}
+	for _, m := range leaving {
+		if g.kube != nil && m.Node != nil {
+			if err := drain.Cordon(ctx, g.kube, m.Node, agent); err != nil {
+				return 0, err
+			}
+		}
+	}
+	var errs []error
+	for _, m := range leaving {
+		again, err := g.emptyDeparting(ctx, m)
+		wait, errs = sooner(wait, again), append(errs, err)
+	}
+	return wait, errors.Join(errs...)
+}
+
+// emptyDeparting drains one member that leaves, and lets the Auto Scaling group have it then.
+func (g *group) emptyDeparting(ctx context.Context, m member) (time.Duration, error) {
+	if m.Instance.LifecycleState == astypes.LifecycleStateInService {
+		at, err := g.interrupted(ctx, m)
+		if err != nil {
+			return 0, err
+		}
+		if rest := at.Add(notice - reserve).Sub(g.c.now()); rest > 0 && !g.replaced() {
+			return rest, nil
+		}
+		e, err := g.empty(ctx, m, false)
+		if e.done || e.late {
+			e.again = 0 // EC2 takes it, and the group sees that it is gone
+		}
+		return e.again, err
+	}
+	if l := g.state.Leaving[m.ID()]; l.Terminated.IsZero() {
+		e, err := g.empty(ctx, m, false)
+		if err != nil || !e.done && !e.late {
+			return e.again, err
+		}
+		if !e.done {
+			g.c.log.Warn("a node goes with pods that do not end", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "pods", e.left, "after", g.c.o.DrainTimeout)
+		}
+		crashDeparted.Here()
+	}
+	return 0, g.complete(ctx, m.ID(), terminateHook)
+}
+
+// interrupted is when EC2 gave notice that it takes a spot instance; zero when it did not.
+func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
+	row, err := g.c.instances.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
+	if missing(err) != nil {
+		return time.Time{}, err
+	}
+	return row.Value.SpotInterruption, nil
+}
+
+// replaced says that there are as many Ready nodes as are desired without those that leave.
+func (g *group) replaced() bool {
+	var n int32
+	for _, m := range g.members {
+		if g.counts(m) {
+			n++
+		}
+	}
+	return n >= aws.ToInt32(g.asg.DesiredCapacity)
+}
+
+// arrive lets instances into service whose nodes are Ready, and those that have had the time to be: the Auto Scaling group, which takes old instances away
+// only when new ones are in service, waits for nodes and not just for machines.
+func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
+	now := g.c.now()
+	for _, m := range g.members {
+		if m.Instance.LifecycleState != astypes.LifecycleStatePendingWait {
+			continue
+		}
+		if !ready(m.Node) {
+			row, err := g.c.members.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
+			if missing(err) != nil {
+				return 0, err
+			}
+			if rest := row.Value.LaunchedAt.Add(g.c.o.JoinTimeout).Sub(now); err == nil && rest > 0 && !g.row.Deleting {
+				wait = sooner(wait, rest)
+				continue
+			}
+		}
+		if err := g.complete(ctx, m.ID(), launchHook); err != nil {
+			return 0, err
+		}
+	}
+	if g.row.WarmPool == nil {
+		return wait, nil
+	}
+	return wait, g.warm(ctx)
+}
+
+// warm lets instances into the warm pool, and out of it when it shrinks: they have no pods. An instance becomes a node when it leaves the pool for the group.
+func (g *group) warm(ctx context.Context) error {
+	out, err := g.scaling.DescribeWarmPool(ctx, &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: g.asg.AutoScalingGroupName})
+	if err != nil {
+		return fmt.Errorf("describe the warm pool of Auto Scaling group %s: %w", aws.ToString(g.asg.AutoScalingGroupName), err)
+	}
+	for _, i := range out.Instances {
+		hook := map[astypes.LifecycleState]string{
+			astypes.LifecycleStateWarmedPendingWait: launchHook, astypes.LifecycleStateWarmedTerminatingWait: terminateHook,
+		}[i.LifecycleState]
+		if hook == "" {
+			continue
+		}
+		if err := g.complete(ctx, aws.ToString(i.InstanceId), hook); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete lets an instance that waits for a hook go on. One that does not wait any more is no error.
+func (g *group) complete(ctx context.Context, instance, hook string) error {
+	_, err := g.scaling.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
+		AutoScalingGroupName: g.asg.AutoScalingGroupName, LifecycleHookName: &hook, InstanceId: &instance, LifecycleActionResult: aws.String("CONTINUE"),
+	})
+	var api smithy.APIError
+	if err == nil || errors.As(err, &api) && api.ErrorCode() == "ValidationError" { // another's hook holds it
+		return nil
+	}
+	return fmt.Errorf("complete %s of instance %s: %w", hook, instance, err)
+}

@@ -37,8 +37,10 @@ type group struct {
 	kube    kubernetes.Interface // of server; nil when that is
 	// asg is as DescribeAutoScalingGroups answered in this look; nil before there is one.
 	asg     *astypes.AutoScalingGroup
-	members []member // its instances, with their nodes
-	issues  issues   // what is wrong, as far as this look has seen
+	members []member      // its instances, with their nodes
+	issues  issues        // what is wrong, as far as this look has seen
+	blocked bool          // by one of them: what builds on it waits
+	soon    time.Duration // when to look again because of them
 }
 
 // member is an instance of the Auto Scaling group.

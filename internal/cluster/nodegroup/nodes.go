@@ -2,14 +2,17 @@ package nodegroup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -21,8 +24,10 @@ import (
 
 // server is a cluster's API server to eks:node-manager, with what it said of the nodes.
 type server struct {
-	kube  kubernetes.Interface
-	nodes cache.Indexer
+	kube      kubernetes.Interface
+	nodes     cache.Indexer
+	evictions *evictions
+	auth      atomic.Pointer[string] // mapRoles of aws-auth
 }
 
 // byInstance finds nodes by the ID of their instance.
@@ -52,31 +57,38 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 		if err != nil {
 			return err
 		}
-		s := &server{kube: clients, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: func(o any) ([]string, error) {
+		watching, stop := context.WithCancel(ctx)
+		e := &evictions{ctx: watching, kube: clients, changed: changed, nodes: map[string]string{}}
+		defer func() { stop(); e.running.Wait() }()
+		s := &server{kube: clients, evictions: e, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: func(o any) ([]string, error) {
 			if id := instanceOf(o.(*corev1.Node)); id != "" {
 				return []string{id}, nil
 			}
 			return nil, nil
 		}})}
-		defer func() {
-			for _, key := range c.ofCluster(k.Key) {
-				changed(key) // it is cut off
-			}
-		}()
-		return s.follow(ctx, func(was, is *corev1.Node) {
-			for _, n := range []*corev1.Node{was, is} {
-				if n != nil {
-					for _, key := range c.ofNode(k.Key, n) {
-						changed(key)
-					}
-				}
-			}
-		}, func() {
-			open(s)
+		all := func() {
 			for _, key := range c.ofCluster(k.Key) {
 				changed(key)
 			}
+		}
+		defer all() // they are cut off
+		var known atomic.Int32
+		one := func() {
+			if known.Add(1) == 2 { // the nodes and aws-auth: nobody acts on one without the other
+				open(s)
+				all()
+			}
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return s.followAuth(ctx, one, all) })
+		group.Go(func() error {
+			return s.followNodes(ctx, one, func(n *corev1.Node) {
+				for _, key := range c.ofNode(k.Key, n) {
+					changed(key)
+				}
+			})
 		})
+		return group.Wait()
 	})
 }
 
@@ -92,9 +104,10 @@ func (c *Controller) ofNode(cluster string, n *corev1.Node) []string {
 	return nil
 }
 
-// follow keeps the nodes of the cluster until the API server goes away, calls open once they are known, and tells what changes after.
-func (s *server) follow(ctx context.Context, tell func(was, is *corev1.Node), open func()) error {
-	list, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+// followNodes keeps the nodes of the cluster until the API server goes away, calls known once they are, and tells what changes after.
+func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev1.Node)) error {
+	nodes := s.kube.CoreV1().Nodes()
+	list, err := nodes.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -105,26 +118,39 @@ func (s *server) follow(ctx context.Context, tell func(was, is *corev1.Node), op
 	if err := s.nodes.Replace(all, list.ResourceVersion); err != nil {
 		return err
 	}
-	open()
-	from := list.ResourceVersion
+	known()
+	return followWatch(ctx, "nodes", list.ResourceVersion, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
+		return s.take(what, slim(n), tell)
+	})
+}
+
+// followWatch goes on with a watch, whenever it ends, until the API server goes away.
+func followWatch[T interface {
+	runtime.Object
+	metav1.Object
+}](ctx context.Context, what, from string, watch func(context.Context, metav1.ListOptions) (kubewatch.Interface, error), o metav1.ListOptions, each func(kubewatch.EventType, T) error) error {
 	for ctx.Err() == nil {
-		w, err := s.kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true})
+		o.ResourceVersion, o.AllowWatchBookmarks = from, true
+		w, err := watch(ctx, o)
 		if err != nil {
 			return err
 		}
-		was := from
-		if from, err = s.drain(ctx, w, from, tell); err != nil {
+		was, began := from, time.Now()
+		if from, err = drainWatch(ctx, what, w, from, each); err != nil {
 			return err
 		}
-		if from == was { // not even a bookmark: nothing that ends like this is in order
-			return errors.New("the watch of nodes ended at once")
+		if from == was && time.Since(began) < time.Second { // nothing that the API server ends so soon is in order
+			return fmt.Errorf("the watch of %s ended at once", what)
 		}
 	}
 	return ctx.Err()
 }
 
-// drain takes what a watch says until it ends, and gives back from where to go on.
-func (s *server) drain(ctx context.Context, w kubewatch.Interface, from string, tell func(was, is *corev1.Node)) (string, error) {
+// drainWatch takes what a watch says until it ends, and gives back from where to go on.
+func drainWatch[T interface {
+	runtime.Object
+	metav1.Object
+}](ctx context.Context, what string, w kubewatch.Interface, from string, each func(kubewatch.EventType, T) error) (string, error) {
 	defer w.Stop()
 	for {
 		select {
@@ -135,40 +161,42 @@ func (s *server) drain(ctx context.Context, w kubewatch.Interface, from string, 
 				return from, nil
 			}
 			if e.Type == kubewatch.Error {
-				return from, fmt.Errorf("watch nodes: %v", e.Object)
+				return from, fmt.Errorf("watch %s: %v", what, e.Object)
 			}
-			n, ok := e.Object.(*corev1.Node)
+			o, ok := e.Object.(T)
 			if !ok {
 				continue
 			}
-			from = n.ResourceVersion
-			if err := s.take(e.Type, slim(n), tell); err != nil {
+			from = o.GetResourceVersion()
+			if e.Type == kubewatch.Bookmark {
+				continue
+			}
+			if err := each(e.Type, o); err != nil {
 				return from, err
 			}
 		}
 	}
 }
 
-func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(was, is *corev1.Node)) error {
+func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(*corev1.Node)) error {
 	var was *corev1.Node
 	if old, found, err := s.nodes.Get(n); err != nil {
 		return err
 	} else if found {
 		was = old.(*corev1.Node)
 	}
-	switch what {
-	case kubewatch.Added, kubewatch.Modified:
-		if err := s.nodes.Update(n); err != nil {
-			return err
-		}
-		if was == nil || differs(was, n) {
-			tell(was, n)
-		}
-	case kubewatch.Deleted:
+	if what == kubewatch.Deleted {
 		if err := s.nodes.Delete(n); err != nil {
 			return err
 		}
-		tell(n, nil)
+		tell(n)
+		return nil
+	}
+	if err := s.nodes.Update(n); err != nil {
+		return err
+	}
+	if was == nil || differs(was, n) {
+		tell(n)
 	}
 	return nil
 }

@@ -1,0 +1,111 @@
+package nodegroup
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+// attention is how long the pods of a node are watched after somebody asked for it. Who drains asks again and again.
+const attention = time.Minute
+
+// evictions tell groups what happens to the pods of the nodes that they drain, and to the traffic of these: as long as nobody drains
+// nothing is watched.
+type evictions struct {
+	ctx     context.Context // of the connection
+	kube    kubernetes.Interface
+	changed func(key string)
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	nodes  map[string]string // the group that drains a node
+	slices bool              // EndpointSlices are watched
+}
+
+// listen tells a group, for a minute, whenever a pod has left a node, and once as soon as it does so.
+func (e *evictions) listen(node, group string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.nodes[node] == "" {
+		e.nodes[node] = group
+		e.running.Go(func() { e.pods(node, group) })
+	}
+	if !e.slices {
+		e.slices = true
+		e.running.Go(e.traffic)
+	}
+}
+
+func (e *evictions) pods(node, group string) {
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.nodes, node)
+	}()
+	e.watch(func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
+		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
+		return e.kube.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, o)
+	}, func(what kubewatch.EventType) {
+		if what == kubewatch.Deleted {
+			e.changed(group)
+		}
+	}, func() { e.changed(group) })
+}
+
+// traffic tells the groups that drain of changes of EndpointSlices: a pod that is ready elsewhere may let another go, and traffic that has gone a node.
+func (e *evictions) traffic() {
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.slices = false
+	}()
+	all := func() {
+		e.mu.Lock()
+		groups := map[string]bool{}
+		for _, group := range e.nodes {
+			groups[group] = true
+		}
+		e.mu.Unlock()
+		for group := range groups {
+			e.changed(group)
+		}
+	}
+	e.watch(func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
+		o.LabelSelector = discoveryv1.LabelManagedBy + "=endpointslice-controller.k8s.io"
+		return e.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).Watch(ctx, o)
+	}, func(what kubewatch.EventType) {
+		if what == kubewatch.Modified || what == kubewatch.Deleted {
+			all()
+		}
+	}, all)
+}
+
+// watch tells what a watch says for a minute, and calls begun once it stands: what was missed before is found then. It may end early; who
+// drains looks again in any case when its time is up.
+func (e *evictions) watch(start func(context.Context, metav1.ListOptions) (kubewatch.Interface, error), tell func(kubewatch.EventType), begun func()) {
+	ctx, cancel := context.WithTimeout(e.ctx, attention)
+	defer cancel()
+	w, err := start(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	defer w.Stop()
+	begun()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, open := <-w.ResultChan():
+			if !open {
+				return
+			}
+			tell(event.Type)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package nodegroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The text of mapRoles in aws-auth is its users': a role is put in and taken out with as little of it touched as can be.
+
+// mapping is an entry of mapRoles as EKS writes it for a node role.
+type mapping struct {
+	Groups   []string `yaml:"groups"`
+	RoleARN  string   `yaml:"rolearn"`
+	Username string   `yaml:"username"`
+}
+
+var (
+	nodeGroups   = []string{"system:bootstrappers", "system:nodes"}
+	nodeUsername = "system:node:{{EC2PrivateDNSName}}"
+)
+
+func nodeMapping(role string) mapping { return mapping{nodeGroups, role, nodeUsername} }
+
+// parseRoles is the list in the text of mapRoles, nil when there is none.
+func parseRoles(text string) (*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+		return nil, nil
+	}
+	list := document.Content[0]
+	if list.Kind != yaml.SequenceNode {
+		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not a list: line %d", list.Line)
+	}
+	for _, item := range list.Content {
+		if item.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap has an entry that is not a mapping: line %d", item.Line)
+		}
+	}
+	return list, nil
+}
+
+// roleOf is the role of an entry.
+func roleOf(item *yaml.Node) string {
+	for i := 0; i+1 < len(item.Content); i += 2 {
+		if strings.EqualFold(item.Content[i].Value, "rolearn") {
+			return strings.TrimSpace(item.Content[i+1].Value)
+		}
+	}
+	return ""
+}
+
+// hasRole says that the text maps a role, to whatever.
+func hasRole(text, role string) (bool, error) {
+	list, err := parseRoles(text)
+	if err != nil || list == nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.Content, func(item *yaml.Node) bool { return strings.EqualFold(roleOf(item), role) }), nil
+}
+
+// addRole is the text with a node role mapped, unless it is.
+func addRole(text, role string) (string, error) {
+	list, err := parseRoles(text)
+	if err != nil {
+		return "", err
+	}
+	if list != nil && slices.ContainsFunc(list.Content, func(item *yaml.Node) bool { return strings.EqualFold(roleOf(item), role) }) {
+		return text, nil
+	}
+	entry, err := yaml.Marshal([]mapping{nodeMapping(role)})
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case list == nil:
+		return withNewline(text) + string(entry), nil // comments, at most
+	case list.Style&yaml.FlowStyle != 0:
+		return addToFlow(text, list, role)
+	}
+	indent := strings.Repeat(" ", list.Column-1)
+	var b strings.Builder
+	b.WriteString(withNewline(text))
+	for line := range strings.Lines(string(entry)) {
+		b.WriteString(indent + line)
+	}
+	result := b.String()
+	if again, err := parseRoles(result); err != nil || again == nil || len(again.Content) != len(list.Content)+1 {
+		return "", fmt.Errorf("mapRoles of the aws-auth ConfigMap cannot be added to: an entry after its last line is not part of the list")
+	}
+	return result, nil
+}
+
+// addToFlow adds to a list in brackets. Its last bracket is the list's own, as nothing but comments can follow it.
+func addToFlow(text string, list *yaml.Node, role string) (string, error) {
+	entry := fmt.Sprintf(`{"groups": ["%s"], "rolearn": %q, "username": %q}`, strings.Join(nodeGroups, `", "`), role, nodeUsername)
+	if len(list.Content) > 0 {
+		entry = ", " + entry
+	}
+	// A comment may have a bracket as well: the one is taken with which the list has one entry more.
+	for at := strings.LastIndexByte(text, ']'); at >= 0; at = strings.LastIndexByte(text[:at], ']') {
+		result := strings.TrimRight(text[:at], " \t\n") + entry + text[at:]
+		if again, err := parseRoles(result); err == nil && again != nil && len(again.Content) == len(list.Content)+1 && strings.EqualFold(roleOf(again.Content[len(list.Content)]), role) {
+			return result, nil
+		}
+	}
+	return "", fmt.Errorf("mapRoles of the aws-auth ConfigMap cannot be added to")
+}
+
+// removeRole is the text without EKS's entry for a node role. An entry that somebody has changed is theirs.
+func removeRole(text, role string) (string, error) {
+	list, err := parseRoles(text)
+	if err != nil || list == nil {
+		return text, err
+	}
+	at := slices.IndexFunc(list.Content, func(item *yaml.Node) bool { return strings.EqualFold(roleOf(item), role) })
+	if at < 0 {
+		return text, nil
+	}
+	var is mapping
+	if err := list.Content[at].Decode(&is); err != nil || len(list.Content[at].Content) != 6 || is.Username != nodeUsername {
+		return text, nil
+	}
+	slices.Sort(is.Groups)
+	if !slices.Equal(is.Groups, nodeGroups) {
+		return text, nil
+	}
+	if list.Style&yaml.FlowStyle != 0 {
+		list.Content = slices.Delete(list.Content, at, at+1)
+		out, err := yaml.Marshal(list)
+		return string(out), err
+	}
+	lines := slices.Collect(strings.Lines(text))
+	from, to := list.Content[at].Line-1, lastLine(list.Content[at])
+	return strings.Join(slices.Delete(lines, from, min(to, len(lines))), ""), nil
+}
+
+// lastLine is the last line of a node, from 1; of scalars in one line each.
+func lastLine(n *yaml.Node) int {
+	last := n.Line
+	for _, c := range n.Content {
+		last = max(last, lastLine(c))
+	}
+	return last
+}
+
+func withNewline(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
