@@ -84,7 +84,7 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 	programs := programs(t)
 	kube, err := bundles(t).Find(version)
 	if err != nil {
-		t.Skip("the programs of Kubernetes are not built: ", err)
+		t.Fatalf("%v: run \"make bundles\"", err)
 	}
 	// Overlays are wanted on a disk, and unix sockets have short names.
 	dir, err := os.MkdirTemp("/var/tmp", "coracle-node-test-")
@@ -174,7 +174,7 @@ func programs(t testing.TB) func(name string) (string, error) {
 		return found.Path
 	}
 	if _, err := os.Stat("../../bin/node/containerd"); err != nil {
-		t.Skip("the programs of nodes are not built")
+		t.Fatal("the programs of nodes are not built: run \"make node\"")
 	}
 	return func(name string) (string, error) {
 		if name == "runc" {

@@ -30,6 +30,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // Region is where the tests live.
@@ -293,6 +295,7 @@ func (d *Daemon) ConfigFor(id, secret, session string) aws.Config {
 		BaseEndpoint:     aws.String(d.Endpoint),
 		Credentials:      credentials.NewStaticCredentialsProvider(id, secret, session),
 		RetryMaxAttempts: 1,
+		HTTPClient:       awsclient.HTTP(),
 	}
 }
 

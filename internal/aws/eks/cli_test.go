@@ -3,51 +3,25 @@ package eks_test
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // The unmodified aws CLI creates a cluster, waits for it, enters it, changes it and deletes it.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts the aws CLI many times")
-	}
-	binary, err := exec.LookPath("aws")
-	if err != nil {
-		t.Fatal("the aws CLI is not installed: make setup installs it")
-	}
 	w := newWorld(t)
-	home := t.TempDir()
-	kubeconfig := filepath.Join(home, "kubeconfig")
-	run := func(args ...string) (string, error) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, append([]string{"eks"}, args...)...)
-		cmd.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AWS_ENDPOINT_URL=" + w.url, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
-			"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=",
-		}
-		// A version manager's shim finds its versions below the real home.
-		for _, keep := range []string{"PYENV_ROOT", "PYENV_VERSION"} {
-			if v := os.Getenv(keep); v != "" {
-				cmd.Env = append(cmd.Env, keep+"="+v)
-			}
-		}
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
+	cli := awsclient.NewCLI(t, w.url, region, "eks")
+	kubeconfig := filepath.Join(cli.Home, "kubeconfig")
 	must := func(args ...string) map[string]any {
 		t.Helper()
-		out, err := run(args...)
-		if err != nil {
-			t.Fatalf("aws eks %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
 		parsed := map[string]any{}
-		if strings.HasPrefix(strings.TrimSpace(out), "{") {
+		if out := cli.Run(nil, args...); strings.HasPrefix(out, "{") {
 			if err := json.Unmarshal([]byte(out), &parsed); err != nil {
 				t.Fatalf("aws eks %s: %v\n%s", strings.Join(args, " "), err, out)
 			}
@@ -76,9 +50,8 @@ func TestCLI(t *testing.T) {
 
 	update := must("update-cluster-version", "--name", "ironman-2022", "--kubernetes-version", "1.36")
 	id, _ := part(update, "update", "id").(string)
-	if out, err := run("update-cluster-config", "--name", "ironman-2022", "--resources-vpc-config", "endpointPrivateAccess=true"); err == nil || !strings.Contains(out, "(ResourceInUseException) when calling the UpdateClusterConfig operation") || !strings.Contains(out, ": Cannot EndpointAccessUpdate because cluster ironman-2022 currently has update "+id+" in progress") {
-		t.Errorf("update during an update: %v\n%s", err, out)
-	}
+	cli.Refused("ResourceInUseException", ": Cannot EndpointAccessUpdate because cluster ironman-2022 currently has update "+id+" in progress",
+		"update-cluster-config", "--name", "ironman-2022", "--resources-vpc-config", "endpointPrivateAccess=true")
 	w.finish("ironman-2022", id, types.UpdateStatusSuccessful)
 	if got := part(must("describe-cluster", "--name", "ironman-2022"), "cluster", "version"); got != "1.36" {
 		t.Errorf("version %v", got)
@@ -88,7 +61,7 @@ func TestCLI(t *testing.T) {
 	if got := part(must("list-tags-for-resource", "--resource-arn", clusterARN+"ironman-2022"), "tags", "x"); got != "y" {
 		t.Errorf("tag %v", got)
 	}
-	if out, err := run("list-access-policies"); err == nil {
+	if out, err := cli.Try("list-access-policies"); err == nil {
 		alice := "arn:aws:iam::" + account + ":user/alice"
 		must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups", "dev")
 		must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", policyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
@@ -106,7 +79,5 @@ func TestCLI(t *testing.T) {
 	if got := w.describe("ironman-2022").Status; got != types.ClusterStatusDeleting {
 		t.Errorf("deleted: %s", got)
 	}
-	if out, err := run("describe-cluster", "--name", "nobody"); err == nil || !strings.Contains(out, "An error occurred (ResourceNotFoundException) when calling the DescribeCluster operation") || !strings.Contains(out, ": No cluster found for name: nobody.") {
-		t.Errorf("no cluster: %v\n%s", err, out)
-	}
+	cli.Refused("ResourceNotFoundException", ": No cluster found for name: nobody.", "describe-cluster", "--name", "nobody")
 }

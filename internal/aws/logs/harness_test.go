@@ -21,6 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 const (
@@ -71,7 +72,7 @@ func newWorld(t testing.TB) *world {
 		BaseEndpoint:     aws.String(server.URL),
 		Credentials:      credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 		RetryMaxAttempts: 1,
-		HTTPClient:       server.Client(),
+		HTTPClient:       awsclient.HTTP(),
 	})
 	return w
 }

@@ -16,6 +16,7 @@ import (
 	coracle "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 const (
@@ -45,7 +46,7 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	w.Client = ssm.New(ssm.Options{
-		Region: region, BaseEndpoint: aws.String(server.URL), RetryMaxAttempts: 1, HTTPClient: server.Client(),
+		Region: region, BaseEndpoint: aws.String(server.URL), RetryMaxAttempts: 1, HTTPClient: awsclient.HTTP(),
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 	})
 	return w

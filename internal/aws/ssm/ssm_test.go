@@ -1,9 +1,6 @@
 package ssm_test
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 func TestImagesAreFoundAsToolsAskForThem(t *testing.T) {
@@ -332,38 +330,18 @@ func TestBadRequests(t *testing.T) {
 
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts the aws CLI")
-	}
-	binary, err := exec.LookPath("aws")
-	if err != nil {
-		t.Fatal("the aws CLI is not installed: make setup installs it")
-	}
 	w := newWorld(t)
-	home := t.TempDir()
-	run := func(args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, append([]string{"--endpoint-url", w.url, "ssm"}, args...)...)
-		cmd.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
-			"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=", "AWS_DEFAULT_OUTPUT=json", "PYENV_ROOT=" + os.Getenv("PYENV_ROOT"),
-		}
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("aws ssm %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
+	cli := awsclient.NewCLI(t, w.url, region, "ssm")
 	// As the EKS user guide says it.
-	id := run("get-parameter", "--name", "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id", "--query", "Parameter.Value", "--output", "text")
+	id := cli.Run(nil, "get-parameter", "--name", "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id", "--query", "Parameter.Value", "--output", "text")
 	if image, ok := ami.Get(region, id); !ok || image.Name != "amazon-eks-node-al2023-x86_64-standard-1.35-v20261105" {
 		t.Errorf("%s is %+v", id, image)
 	}
-	run("put-parameter", "--name", "/x/y", "--value", "z", "--type", "String")
+	cli.Run(nil, "put-parameter", "--name", "/x/y", "--value", "z", "--type", "String")
 	var out struct {
 		Parameters []struct{ Name, Value string }
 	}
-	if err := json.Unmarshal([]byte(run("get-parameters-by-path", "--path", "/x")), &out); err != nil || len(out.Parameters) != 1 || out.Parameters[0].Value != "z" {
-		t.Errorf("%+v, %v", out, err)
+	if cli.Run(&out, "get-parameters-by-path", "--path", "/x"); len(out.Parameters) != 1 || out.Parameters[0].Value != "z" {
+		t.Errorf("%+v", out)
 	}
 }

@@ -191,7 +191,7 @@ func program(t testing.TB, minor string) string {
 	}
 	path := filepath.Join(dir, "v"+minor, "kube")
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs the Kubernetes %s bundle (make bundles): %v", minor, err)
+		t.Fatalf("%v: run \"make bundles\"", err)
 	}
 	return path
 }

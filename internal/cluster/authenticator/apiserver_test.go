@@ -55,7 +55,7 @@ func startAPIServer(t *testing.T) *apiServer {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(binary); err != nil {
-		t.Skipf("%v; build it with: make bundles", err)
+		t.Fatalf("%v: run \"make build\"", err)
 	}
 	p, err := port.Free()
 	if err != nil {

@@ -120,7 +120,7 @@ func TestAWSCommandLineMakesTokens(t *testing.T) {
 	t.Parallel()
 	command, err := exec.LookPath("aws")
 	if err != nil {
-		t.Skip("no aws command")
+		t.Fatal("the aws command line is not installed: run \"make setup\"")
 	}
 	r := newRealSTS(t)
 	r.entry(record.AccessEntry{PrincipalARN: "arn:aws:iam::" + account + ":root"})

@@ -75,7 +75,7 @@ func needBundle(t testing.TB, minors ...string) {
 	t.Helper()
 	for _, minor := range minors {
 		if _, err := bundle.New(bundle.Options{Dir: bundles}).Find(minor); err != nil {
-			t.Skipf("needs the Kubernetes %s bundle (make bundles): %v", minor, err)
+			t.Fatalf("%v: run \"make bundles\"", err)
 		}
 	}
 }

@@ -336,7 +336,7 @@ func containerd(t *testing.T) string {
 	}
 	path, err := exec.LookPath("containerd")
 	if err != nil {
-		t.Skip("there is no containerd")
+		t.Fatal("containerd is not built: run \"make node\"")
 	}
 	return path
 }

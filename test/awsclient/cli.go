@@ -1,0 +1,76 @@
+package awsclient
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// CLI runs the unmodified aws command line as the root user of a test's account, without any configuration of the person who tests.
+type CLI struct {
+	// Home is its home directory, where it may leave files.
+	Home string
+	// Program is the command line; "aws" in PATH, which "make setup" installs.
+	Program string
+
+	t    testing.TB
+	args []string
+	env  []string
+}
+
+// NewCLI is a command line that asks the server at url; args come first in each command: the name of the service.
+func NewCLI(t testing.TB, url, region string, args ...string) *CLI {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts the aws command line many times")
+	}
+	program, err := exec.LookPath("aws")
+	if err != nil {
+		t.Fatal("the aws command line is not installed: make setup installs it")
+	}
+	c := &CLI{Home: t.TempDir(), Program: program, t: t}
+	// Version 2 as old as Debian's doesn't know AWS_ENDPOINT_URL.
+	c.args = append([]string{"--endpoint-url", url}, args...)
+	c.env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + c.Home, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=", "AWS_DEFAULT_OUTPUT=json", "TZ=UTC",
+	}
+	// A version manager's shim finds its versions below the real home.
+	for _, keep := range []string{"PYENV_ROOT", "PYENV_VERSION"} {
+		if v := os.Getenv(keep); v != "" {
+			c.env = append(c.env, keep+"="+v)
+		}
+	}
+	return c
+}
+
+// Try runs a command, and gives back what it printed.
+func (c *CLI) Try(args ...string) (string, error) {
+	cmd := exec.CommandContext(c.t.Context(), c.Program, append(c.args[:len(c.args):len(c.args)], args...)...)
+	cmd.Env = c.env
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// Run runs a command that must succeed, and decodes the JSON that it prints into into unless that is nil.
+func (c *CLI) Run(into any, args ...string) string {
+	c.t.Helper()
+	out, err := c.Try(args...)
+	if err == nil && into != nil {
+		err = json.Unmarshal([]byte(out), into)
+	}
+	if err != nil {
+		c.t.Fatalf("aws %s: %v\n%s", strings.Join(append(c.args[2:], args...), " "), err, out)
+	}
+	return out
+}
+
+// Refused runs a command that must fail with an error's code, and a message that contains the text.
+func (c *CLI) Refused(code, message string, args ...string) {
+	c.t.Helper()
+	if out, err := c.Try(args...); err == nil || !strings.Contains(out, "("+code+") when calling the ") || !strings.Contains(out, message) {
+		c.t.Errorf("aws %s: %v\n%s\nwant %s: …%s…", strings.Join(append(c.args[2:], args...), " "), err, out, code, message)
+	}
+}
