@@ -30,15 +30,24 @@ type Site struct {
 // NodeRole is the name of the role of nodes, and of its instance profile.
 const NodeRole = "eks-node"
 
-const nodeRoleARN = "arn:aws:iam::111122223333:role/" + NodeRole
+// RoleARN is the ARN of a role.
+func RoleARN(name string) string { return "arn:aws:iam::111122223333:role/" + name }
 
-// New makes a cluster of that version, and the role of its nodes.
+// New makes a cluster of that version, and the role of its nodes, which it lets in.
 func New(t testing.TB, cluster, version string) *Site {
+	t.Helper()
+	s := Empty(t, cluster, version)
+	s.letNodesIn()
+	return s
+}
+
+// Empty makes a cluster of that version that no role of nodes is let into yet, of a daemon with that added to its environment (KEY=value).
+func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("machines need root")
 	}
-	d := harness.Start(t)
+	d := harness.Start(t, extraEnv...)
 	s := &Site{Daemon: d, t: t, Cluster: cluster}
 	s.SubnetIDs = d.Subnets()
 	d.CreateCluster(cluster, version, d.ClusterRole(), s.SubnetIDs)
@@ -47,7 +56,6 @@ func New(t testing.TB, cluster, version string) *Site {
 	s.Endpoint, s.Authority, s.Group = *c.Endpoint, *c.CertificateAuthority.Data, *c.ResourcesVpcConfig.ClusterSecurityGroupId
 	s.Config = d.Kubeconfig(cluster)
 	d.Run("", "coracle", "images", "load", "--data-dir", d.Dir, harness.AgnhostArchive(t))
-	s.letNodesIn()
 	return s
 }
 
@@ -73,7 +81,7 @@ kind: ConfigMap
 metadata: {name: aws-auth, namespace: kube-system}
 data:
   mapRoles: |
-    - rolearn: `+nodeRoleARN+`
+    - rolearn: `+RoleARN(NodeRole)+`
       username: system:node:{{EC2PrivateDNSName}}
       groups: [system:bootstrappers, system:nodes]
 `)
