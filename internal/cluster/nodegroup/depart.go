@@ -52,6 +52,12 @@ func (g *group) depart(ctx context.Context) (wait time.Duration, err error) {
 				why = whyDelete
 			}
 		case astypes.LifecycleStateInService:
+			if known && l.Why == whyUpdate && g.state.Roll == nil { // the update is over
+				if err := g.stay(ctx, m); err != nil {
+					return 0, err
+				}
+				continue
+			}
 			if known && l.Why != whySpot {
 				continue // an update or a repair drains it
 			}

@@ -43,17 +43,17 @@ const nodeDeleted = "NodeDeleted"
 var crashReboot = crash.At("nodegroup/reboot-recorded")
 
 // repair reboots or replaces nodes that have been unhealthy for too long, if the group has node auto repair. While too many are unhealthy it begins
-// nothing new: the cause is then hardly the nodes'. Nor does it during an update, which replaces them all.
+// nothing new: the cause is then hardly the nodes'. Nor does it during an update, which replaces them all. What it has begun it brings to an end.
 func (g *group) repair(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil || g.kube == nil {
 		return 0, nil
 	}
 	config := g.row.Repair
 	enabled := config != nil && aws.ToBool(config.Enabled) && !g.row.Deleting
-	if err := g.examine(ctx, enabled); err != nil || !enabled {
+	if err := g.examine(ctx, enabled); err != nil {
 		return 0, err
 	}
-	if g.state.Roll == nil && !halted(config, len(g.state.Unhealthy), len(g.members)) {
+	if enabled && g.state.Roll == nil && !halted(config, len(g.state.Unhealthy), len(g.members)) {
 		again, err := g.treat(ctx, config)
 		if err != nil {
 			return 0, err

@@ -50,6 +50,12 @@ func (g *group) roll(ctx context.Context) (time.Duration, error) {
 		return 0, g.ended(ctx, ekstypes.UpdateStatusCancelled)
 	case g.asg == nil || g.kube == nil:
 		return 0, nil // whoever makes the one or connects to the other says when it is there
+	case r == nil && g.blocked: // what nodes are to be made from is not there, or may not be used
+		var why []ekstypes.ErrorDetail
+		for _, i := range g.issues {
+			why = append(why, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds})
+		}
+		return 0, g.ended(ctx, ekstypes.UpdateStatusFailed, why...)
 	case r == nil:
 		return g.setUp(ctx)
 	case r.Failing != nil || !g.updating():
