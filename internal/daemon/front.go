@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -50,13 +53,30 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public})
 	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who, Endpoint: EndpointURL(d.settings.Listen)})
 	f.access = ecrservice.NewAccess(images)
-	register(f.mux, d.store, who, f.ec2, images, d.logs.options(d.store))
+	nodegroups, err := nodegroupQuota()
+	if err != nil {
+		return nil, err
+	}
+	register(f.mux, d.store, who, f.ec2, images, d.logs.options(d.store), nodegroups)
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
 
+// nodegroupQuota is how many managed node groups a cluster may have, if the environment says so; else 0.
+func nodegroupQuota() (int, error) {
+	text := os.Getenv(eksservice.NodegroupQuota)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s=%q is not a number of node groups, such as 100", eksservice.NodegroupQuota, text)
+	}
+	return n, nil
+}
+
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options) {
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, nodegroups int) {
 	mux.Register(wire.EC2, ec2)
 	mux.Register(wire.ECR, ecr)
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
@@ -64,7 +84,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2ser
 	mux.Register(wire.Logs, logsservice.New(logs))
 	mux.Register(wire.AutoScaling, autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 	mux.Register(wire.SSM, ssmservice.New(ssmservice.Options{Store: s}))
-	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
+	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil), NodegroupsPerCluster: nodegroups}))
 }
 
 // accounts are the numbers of the accounts, sorted.

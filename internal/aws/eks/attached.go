@@ -12,21 +12,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// nodegroupsOf lists the names of a cluster's managed node groups.
-func (s *Service) nodegroupsOf(ctx context.Context, c record.Cluster) ([]string, error) {
-	rows, err := s.nodegroups.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	if err != nil {
-		return nil, err
-	}
-	names := []string{}
-	for _, r := range rows {
-		if r.Value.ClusterID == c.ID {
-			names = append(names, r.Value.Name)
-		}
-	}
-	return names, nil
-}
-
 // fargateProfilesOf lists the names of a cluster's Fargate profiles.
 func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]string, error) {
 	rows, err := s.fargateProfiles.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
@@ -43,23 +28,6 @@ func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]st
 }
 
 func itself(name string) string { return name }
-
-// ListNodegroups lists the managed node groups of a cluster.
-func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInput) (*eks.ListNodegroupsOutput, error) {
-	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
-	if err != nil {
-		return nil, err
-	}
-	names, err := s.nodegroupsOf(ctx, row.Value)
-	if err != nil {
-		return nil, err
-	}
-	page, next, err := wire.Page(ctx, names, in.MaxResults, in.NextToken, itself)
-	if err != nil {
-		return nil, err
-	}
-	return &eks.ListNodegroupsOutput{Nodegroups: page, NextToken: next}, nil
-}
 
 // ListFargateProfiles lists the Fargate profiles of a cluster.
 func (s *Service) ListFargateProfiles(ctx context.Context, in *eks.ListFargateProfilesInput) (*eks.ListFargateProfilesOutput, error) {

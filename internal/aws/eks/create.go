@@ -29,7 +29,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput)
 			return nil, err
 		}
 		cluster.ClientRequestToken, cluster.RequestHash = aws.ToString(in.ClientRequestToken), hash
-		if err := s.ensureServiceLinkedRole(ctx, cluster); err != nil {
+		if err := s.ensureServiceLinkedRole(ctx, cluster, servicePrincipal, serviceLinkedRole); err != nil {
 			return nil, err
 		}
 		ops := []store.Op{s.clusters.CreateOp(cluster.Key(), cluster)}

@@ -23,6 +23,7 @@ func (w *world) contents() map[string]int64 {
 	collect(w, all, "cluster", record.Clusters(w.store))
 	collect(w, all, "update", record.Updates(w.store))
 	collect(w, all, "accessentry", record.AccessEntries(w.store))
+	collect(w, all, "nodegroup", record.Nodegroups(w.store))
 	return all
 }
 
@@ -412,7 +413,7 @@ func TestRefusals(t *testing.T) {
 		{"describe a cluster's update as a node group's", func(ctx context.Context, c *eks.Client) error {
 			_, err := c.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("busy"), UpdateId: busy.Update.Id, NodegroupName: aws.String("ng")})
 			return err
-		}, missing, "…No update found"},
+		}, missing, "No node group found for name: ng."},
 
 		// Deletion.
 		{"delete no cluster", remove("nobody"), missing, "No cluster found for name: nobody."},

@@ -62,28 +62,28 @@ func (s *Service) checkClusterRole(ctx context.Context, cluster, arn string) err
 	return nil
 }
 
-// serviceLinkedRole is the role in which EKS acts in an account.
+// serviceLinkedRole is the role in which EKS acts for clusters.
 const serviceLinkedRole = "AWSServiceRoleForAmazonEKS"
 
-// ensureServiceLinkedRole makes the role with the account's first cluster, if the caller may.
-// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks.html
-func (s *Service) ensureServiceLinkedRole(ctx context.Context, c record.Cluster) error {
-	_, err := s.roles.Get(ctx, record.RoleKey(c.Account, serviceLinkedRole))
+// ensureServiceLinkedRole makes the role in which a service acts with the first resource in the account that needs it, if the caller may.
+// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles.html
+func (s *Service) ensureServiceLinkedRole(ctx context.Context, c record.Cluster, service, role string) error {
+	_, err := s.roles.Get(ctx, record.RoleKey(c.Account, role))
 	if err == nil || !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	err = wire.Authorize(ctx, wire.Target{
 		Action:     "iam:CreateServiceLinkedRole",
-		Resource:   "arn:aws:iam::" + c.Account + ":role/aws-service-role/" + servicePrincipal + "/" + serviceLinkedRole,
-		Conditions: map[string][]string{"iam:AWSServiceName": {servicePrincipal}},
+		Resource:   "arn:aws:iam::" + c.Account + ":role/aws-service-role/" + service + "/" + role,
+		Conditions: map[string][]string{"iam:AWSServiceName": {service}},
 	})
 	var denied *wire.Denied
 	if errors.As(err, &denied) {
-		return invalidRequest(c.Name, "Failed to create service linked role: %s due to missing permissions for 'iam:CreateServiceLinkedRole'", serviceLinkedRole)
+		return invalidRequest(c.Name, "Failed to create service linked role: %s due to missing permissions for 'iam:CreateServiceLinkedRole'", role)
 	} else if err != nil {
 		return err
 	}
-	return s.linked.Ensure(ctx, c.Account, servicePrincipal)
+	return s.linked.Ensure(ctx, c.Account, service)
 }
 
 // bornAt is when a user or role was created, its unique id, and whether there is one; a root user was always there. The ARN must be right to the path.

@@ -37,7 +37,10 @@ type ServiceLinkedRoles interface {
 type Options struct {
 	Store              *store.Store
 	ServiceLinkedRoles ServiceLinkedRoles
-	Now                func() time.Time // time.Now unless set
+	EC2                EC2
+	// NodegroupsPerCluster is the quota of managed node groups, [DefaultNodegroupsPerCluster] unless set.
+	NodegroupsPerCluster int
+	Now                  func() time.Time // time.Now unless set
 }
 
 // Service serves the EKS API. It is safe for concurrent use.
@@ -48,6 +51,7 @@ type Service struct {
 	updates         store.Table[record.Update]
 	accessEntries   store.Table[record.AccessEntry]
 	nodegroups      store.Table[record.Nodegroup]
+	nodegroupStates store.Table[record.NodegroupState]
 	fargateProfiles store.Table[record.FargateProfile]
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
@@ -55,13 +59,24 @@ type Service struct {
 	roles           store.Table[record.Role]
 	users           store.Table[record.User]
 	linked          ServiceLinkedRoles
-	now             func() time.Time
+	ec2             EC2
+
+	launchTemplates        store.Table[record.LaunchTemplate]
+	launchTemplateNames    store.Table[record.LaunchTemplateName]
+	launchTemplateVersions store.Table[record.LaunchTemplateVersion]
+	keyPairNames           store.Table[record.KeyPairName]
+	nodegroupsPerCluster   int
+
+	now func() time.Time
 }
 
 // New returns the service over the tables of o.Store.
 func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.NodegroupsPerCluster == 0 {
+		o.NodegroupsPerCluster = DefaultNodegroupsPerCluster
 	}
 	return &Service{
 		store:           o.Store,
@@ -70,6 +85,7 @@ func New(o Options) *Service {
 		updates:         record.Updates(o.Store),
 		accessEntries:   record.AccessEntries(o.Store),
 		nodegroups:      record.Nodegroups(o.Store),
+		nodegroupStates: record.NodegroupStates(o.Store),
 		fargateProfiles: record.FargateProfiles(o.Store),
 		subnets:         record.Subnets(o.Store),
 		securityGroups:  record.SecurityGroups(o.Store),
@@ -77,7 +93,15 @@ func New(o Options) *Service {
 		roles:           record.Roles(o.Store),
 		users:           record.Users(o.Store),
 		linked:          o.ServiceLinkedRoles,
-		now:             o.Now,
+		ec2:             o.EC2,
+
+		launchTemplates:        record.LaunchTemplates(o.Store),
+		launchTemplateNames:    record.LaunchTemplateNames(o.Store),
+		launchTemplateVersions: record.LaunchTemplateVersions(o.Store),
+		keyPairNames:           record.KeyPairNames(o.Store),
+		nodegroupsPerCluster:   o.NodegroupsPerCluster,
+
+		now: o.Now,
 	}
 }
 

@@ -55,10 +55,11 @@ func badRequest(format string, args ...any) error {
 	return &types.BadRequestException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// resource is what an ARN of this service names: a cluster, or an access entry of one.
+// resource is what an ARN of this service names: a cluster, or an access entry or a node group of one.
 type resource struct {
-	cluster string
-	entry   string // the key of the access entry; empty for the cluster
+	cluster   string
+	entry     string // the key of the access entry; empty for others
+	nodegroup string // the key of the node group; empty for others
 }
 
 // resourceOf finds what an ARN names, and its tags.
@@ -83,6 +84,16 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (resource, map[str
 	switch {
 	case kind == "cluster" && rest == name:
 		return resource{cluster: name}, row.Value.Tags, nil
+	case kind == "nodegroup":
+		groups, err := s.nodegroupsOf(ctx, row.Value)
+		if err != nil {
+			return resource{}, nil, err
+		}
+		for _, n := range groups {
+			if n.ARN() == arn {
+				return resource{cluster: name, nodegroup: n.Key()}, n.Tags, nil
+			}
+		}
 	case kind == "access-entry":
 		entries, err := s.entriesOf(ctx, row.Value)
 		if err != nil {
@@ -114,9 +125,12 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 		*tags = after
 		return nil
 	}
-	if r.entry != "" {
+	switch {
+	case r.entry != "":
 		_, err = s.accessEntries.Modify(ctx, r.entry, func(e *record.AccessEntry) error { return change(&e.Tags) })
-	} else {
+	case r.nodegroup != "":
+		_, err = s.nodegroups.Modify(ctx, r.nodegroup, func(n *record.Nodegroup) error { return change(&n.Tags) })
+	default:
 		_, err = s.clusters.Modify(ctx, placeOf(ctx).clusterKey(r.cluster), func(c *record.Cluster) error { return change(&c.Tags) })
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -125,7 +139,7 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 	return err
 }
 
-// TagResource adds tags to a cluster or an access entry, or changes their values.
+// TagResource adds tags to a cluster, an access entry or a node group, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*eks.TagResourceOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")
@@ -146,7 +160,7 @@ func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*e
 	return &eks.TagResourceOutput{}, nil
 }
 
-// UntagResource removes tags from a cluster or an access entry.
+// UntagResource removes tags from a cluster, an access entry or a node group.
 func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput) (*eks.UntagResourceOutput, error) {
 	if len(in.TagKeys) == 0 || len(in.TagKeys) > maxTags {
 		return nil, badRequest("tagKeys must have between 1 and %d members", maxTags)
@@ -168,7 +182,7 @@ func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput)
 	return &eks.UntagResourceOutput{}, nil
 }
 
-// ListTagsForResource lists the tags of a cluster or an access entry.
+// ListTagsForResource lists the tags of a cluster, an access entry or a node group.
 func (s *Service) ListTagsForResource(ctx context.Context, in *eks.ListTagsForResourceInput) (*eks.ListTagsForResourceOutput, error) {
 	_, tags, err := s.resourceOf(ctx, aws.ToString(in.ResourceArn))
 	if err != nil {

@@ -61,6 +61,21 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	case *eks.DisassociateAccessPolicyInput:
 		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
 		set.text("eks:policyArn", aws.ToString(in.PolicyArn))
+	case *eks.CreateNodegroupInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+		set.requestTags(in.Tags)
+	case *eks.DescribeNodegroupInput:
+		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
+	case *eks.DeleteNodegroupInput:
+		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
+	case *eks.UpdateNodegroupConfigInput:
+		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
+	case *eks.UpdateNodegroupVersionInput:
+		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
+	case *eks.DescribeUpdateInput:
+		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName)
+	case *eks.ListUpdatesInput:
+		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName)
 	case *eks.TagResourceInput:
 		err = s.onTagged(ctx, &t, in.ResourceArn)
 		set.requestTags(in.Tags)
@@ -128,6 +143,30 @@ func (s *Service) onEntry(ctx context.Context, t *wire.Target, cluster, principa
 	}
 	t.Resource = entryARN(at, e, name)
 	return nil
+}
+
+// onNodegroup makes a node group the target. The ARN of one that isn't there ends in a "*" for its id.
+func (s *Service) onNodegroup(ctx context.Context, t *wire.Target, cluster, name *string) error {
+	at := placeOf(ctx)
+	n := record.Nodegroup{Account: at.account, Region: at.region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*"}
+	row, err := s.nodegroups.Get(ctx, n.Key())
+	switch {
+	case err == nil:
+		n = row.Value
+		conditions(t.Conditions).resourceTags(n.Tags)
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	t.Resource = n.ARN()
+	return nil
+}
+
+// onUpdated makes what has an update the target: a cluster, or a node group of it.
+func (s *Service) onUpdated(ctx context.Context, t *wire.Target, cluster, nodegroup *string) error {
+	if aws.ToString(nodegroup) != "" {
+		return s.onNodegroup(ctx, t, cluster, nodegroup)
+	}
+	return s.onCluster(ctx, t, cluster)
 }
 
 // onTagged makes what an ARN names the target.

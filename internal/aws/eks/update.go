@@ -38,7 +38,7 @@ func (s *Service) startUpdate(ctx context.Context, ch change) (*types.Update, er
 			return nil, err
 		}
 		c := &row.Value
-		if started, err := s.startedBefore(ctx, *c, ch.token, hash); started != nil || err != nil {
+		if started, err := s.startedBefore(ctx, *c, "", ch.token, hash); started != nil || err != nil {
 			return started, err
 		}
 		cp, last, err := s.observed(ctx, *c)
@@ -78,12 +78,12 @@ func (s *Service) startUpdate(ctx context.Context, ch change) (*types.Update, er
 	}
 }
 
-// startedBefore is the update that this very request has started already, if it has.
-func (s *Service) startedBefore(ctx context.Context, c record.Cluster, token *string, hash string) (*types.Update, error) {
+// startedBefore is the update that this very request has started already, if it has: of the node group with that ID, or of the cluster.
+func (s *Service) startedBefore(ctx context.Context, c record.Cluster, nodegroupID string, token *string, hash string) (*types.Update, error) {
 	if aws.ToString(token) == "" {
 		return nil, nil
 	}
-	all, err := s.updatesOf(ctx, c)
+	all, err := s.updatesOf(ctx, c, nodegroupID)
 	if err != nil {
 		return nil, err
 	}
@@ -97,15 +97,15 @@ func (s *Service) startedBefore(ctx context.Context, c record.Cluster, token *st
 	return nil, nil
 }
 
-// updatesOf is every update of a cluster and of what belongs to it.
-func (s *Service) updatesOf(ctx context.Context, c record.Cluster) ([]record.Update, error) {
+// updatesOf are the updates of a cluster's node group with that ID, or with an empty one those of the cluster itself and its add-ons.
+func (s *Service) updatesOf(ctx context.Context, c record.Cluster, nodegroupID string) ([]record.Update, error) {
 	rows, err := s.updates.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
 	if err != nil {
 		return nil, err
 	}
 	var all []record.Update
 	for _, r := range rows {
-		if r.Value.ClusterID == c.ID {
+		if r.Value.ClusterID == c.ID && r.Value.NodegroupID == nodegroupID {
 			all = append(all, r.Value)
 		}
 	}
@@ -114,11 +114,15 @@ func (s *Service) updatesOf(ctx context.Context, c record.Cluster) ([]record.Upd
 
 // DescribeUpdate describes an update of a cluster, or of one of its node groups or add-ons.
 func (s *Service) DescribeUpdate(ctx context.Context, in *eks.DescribeUpdateInput) (*eks.DescribeUpdateOutput, error) {
+	nodegroup, err := s.nodegroupID(ctx, in.Name, in.NodegroupName)
+	if err != nil {
+		return nil, err
+	}
 	u, err := s.update(ctx, aws.ToString(in.Name), aws.ToString(in.UpdateId))
 	if err != nil {
 		return nil, err
 	}
-	if u.NodegroupName != aws.ToString(in.NodegroupName) || u.AddonName != aws.ToString(in.AddonName) || in.CapabilityName != nil {
+	if u.NodegroupID != nodegroup || u.AddonName != aws.ToString(in.AddonName) || in.CapabilityName != nil {
 		return nil, updateNotFound(aws.ToString(in.Name), aws.ToString(in.UpdateId))
 	}
 	return &eks.DescribeUpdateOutput{Update: describeUpdate(u)}, nil
@@ -130,13 +134,17 @@ func (s *Service) ListUpdates(ctx context.Context, in *eks.ListUpdatesInput) (*e
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.updatesOf(ctx, row.Value)
+	nodegroup, err := s.nodegroupID(ctx, in.Name, in.NodegroupName)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.updatesOf(ctx, row.Value, nodegroup)
 	if err != nil {
 		return nil, err
 	}
 	ids := []string{}
 	for _, u := range all {
-		if u.NodegroupName == aws.ToString(in.NodegroupName) && u.AddonName == aws.ToString(in.AddonName) && in.CapabilityName == nil {
+		if u.AddonName == aws.ToString(in.AddonName) && in.CapabilityName == nil {
 			ids = append(ids, u.ID)
 		}
 	}

@@ -357,7 +357,9 @@ func TestUpdatesAreListedByPage(t *testing.T) {
 	for i := range 5 {
 		want = append(want, *w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(i%2 == 0)}).Id)
 	}
-	put(w, record.Updates(w.store), record.UpdateKey(account, region, "c", "of-a-nodegroup"), record.Update{ID: "of-a-nodegroup", ClusterID: w.row("c").ID, NodegroupName: "ng"})
+	put(w, record.Updates(w.store), record.UpdateKey(account, region, "c", "of-a-nodegroup"), record.Update{ID: "of-a-nodegroup", ClusterID: w.row("c").ID, NodegroupName: "ng", NodegroupID: "1"})
+	put(w, record.Updates(w.store), record.UpdateKey(account, region, "c", "of-an-earlier-nodegroup"), record.Update{ID: "of-an-earlier-nodegroup", ClusterID: w.row("c").ID, NodegroupName: "ng", NodegroupID: "0"})
+	put(w, record.Nodegroups(w.store), record.NodegroupKey(account, region, "c", "ng"), record.Nodegroup{ClusterID: w.row("c").ID, Name: "ng", ID: "1"})
 	put(w, record.Updates(w.store), record.UpdateKey(account, region, "c", "of-an-earlier-cluster"), record.Update{ID: "of-an-earlier-cluster", ClusterID: "OLD"})
 	slices.Sort(want)
 	var got []string

@@ -51,6 +51,11 @@ func (s *Service) UpdateClusterVersion(ctx context.Context, in *eks.UpdateCluste
 			if c.SupportType == types.SupportTypeStandard && to.Support(s.now()) != kubernetes.StandardSupport {
 				return nil, invalidParameter(name, "Kubernetes version %s is in extended support: set the cluster's upgradePolicy to EXTENDED first", to.Minor)
 			}
+			if names, err := s.tooOldFor(ctx, to.Minor, *c); err != nil {
+				return nil, err
+			} else if names != "" {
+				return nil, invalidParameter(name, "Nodegroups %s must be updated to match cluster version %s before updating cluster version", names, c.Version)
+			}
 			if !in.Force {
 				for _, i := range upgradeInsights(*c, cp) {
 					if i.InsightStatus.Status == types.InsightStatusValueError {

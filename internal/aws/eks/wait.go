@@ -25,8 +25,11 @@ const patience = 30 * time.Second
 // https://github.com/aws/aws-sdk-go-v2/blob/main/aws/middleware/user_agent.go
 var waiterAgent = regexp.MustCompile(`(^| )m/([A-Za-z0-9+-]+,)*B(,| |$)`)
 
-// awaitArrival returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
-func (s *Service) awaitArrival(ctx context.Context, name string) error {
+// watch has tell called whenever something may have changed, until ctx ends.
+type watch func(ctx context.Context, tell func(string))
+
+// hold returns once arrived says so, at once unless a waiter asks.
+func hold(ctx context.Context, arrived func(context.Context) (bool, error), watches ...watch) error {
 	if !waiterAgent.MatchString(wire.UserAgentFrom(ctx)) {
 		return nil
 	}
@@ -38,23 +41,14 @@ func (s *Service) awaitArrival(ctx context.Context, name string) error {
 		default: // it is about to look anyway
 		}
 	}
-	at := placeOf(ctx)
-	key := at.clusterKey(name)
 	var listeners sync.WaitGroup
 	defer listeners.Wait()
 	defer cancel()
-	listeners.Go(func() { s.clusters.Notify(ctx, key, tell) })
-	listeners.Go(func() { s.controlPlanes.Notify(ctx, key, tell) })
-	listeners.Go(func() { s.updates.Notify(ctx, store.Prefix(at.account, at.region, name), tell) })
+	for _, w := range watches {
+		listeners.Go(func() { w(ctx, tell) })
+	}
 	for {
-		row, err := s.clusters.Get(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if arrived, err := s.arrived(ctx, row.Value); arrived || err != nil {
+		if ok, err := arrived(ctx); ok || err != nil {
 			return err
 		}
 		select {
@@ -65,14 +59,58 @@ func (s *Service) awaitArrival(ctx context.Context, name string) error {
 	}
 }
 
-func (s *Service) arrived(ctx context.Context, c record.Cluster) (bool, error) {
-	cp, last, err := s.observed(ctx, c)
-	if err != nil {
-		return false, err
-	}
-	switch status(c, cp, last) {
-	case types.ClusterStatusCreating, types.ClusterStatusUpdating, types.ClusterStatusDeleting:
-		return false, nil
-	}
-	return true, nil
+// awaitArrival returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) awaitArrival(ctx context.Context, name string) error {
+	at := placeOf(ctx)
+	key := at.clusterKey(name)
+	return hold(ctx, func(ctx context.Context) (bool, error) {
+		row, err := s.clusters.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+		cp, last, err := s.observed(ctx, row.Value)
+		if err != nil {
+			return false, err
+		}
+		switch status(row.Value, cp, last) {
+		case types.ClusterStatusCreating, types.ClusterStatusUpdating, types.ClusterStatusDeleting:
+			return false, nil
+		}
+		return true, nil
+	},
+		func(ctx context.Context, tell func(string)) { s.clusters.Notify(ctx, key, tell) },
+		func(ctx context.Context, tell func(string)) { s.controlPlanes.Notify(ctx, key, tell) },
+		func(ctx context.Context, tell func(string)) {
+			s.updates.Notify(ctx, store.Prefix(at.account, at.region, name), tell)
+		})
+}
+
+// awaitNodegroup returns once the node group is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) awaitNodegroup(ctx context.Context, cluster, name string) error {
+	at := placeOf(ctx)
+	key := record.NodegroupKey(at.account, at.region, cluster, name)
+	return hold(ctx, func(ctx context.Context) (bool, error) {
+		row, err := s.nodegroups.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+		state, last, err := s.observedGroup(ctx, row.Value)
+		if err != nil {
+			return false, err
+		}
+		switch nodegroupStatus(row.Value, state, last) {
+		case types.NodegroupStatusCreating, types.NodegroupStatusUpdating, types.NodegroupStatusDeleting:
+			return false, nil
+		}
+		return true, nil
+	},
+		func(ctx context.Context, tell func(string)) { s.nodegroups.Notify(ctx, key, tell) },
+		func(ctx context.Context, tell func(string)) { s.nodegroupStates.Notify(ctx, key, tell) },
+		func(ctx context.Context, tell func(string)) {
+			s.updates.Notify(ctx, store.Prefix(at.account, at.region, cluster), tell)
+		})
 }

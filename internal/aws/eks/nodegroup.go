@@ -1,0 +1,221 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// A managed node group goes as a cluster does: what is wanted is recorded here ([record.Nodegroup], and [record.Update] for a change on its
+// way), the node-group controller makes it so and writes what it sees ([record.NodegroupState]), and DescribeNodegroup puts the rows together.
+// The controller ends updates and removes the row of a group whose deletion is complete.
+//
+// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
+
+// groupName says which node group of which cluster an error is about.
+type groupName struct{ cluster, name string }
+
+func (g groupName) invalidParameter(format string, args ...any) error {
+	return &types.InvalidParameterException{Message: new(fmt.Sprintf(format, args...)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
+}
+
+func (g groupName) invalidRequest(format string, args ...any) error {
+	return &types.InvalidRequestException{Message: new(fmt.Sprintf(format, args...)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
+}
+
+func (g groupName) inUse(format string, args ...any) error {
+	return &types.ResourceInUseException{Message: new(fmt.Sprintf(format, args...)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
+}
+
+func (g groupName) notFound() error {
+	return &types.ResourceNotFoundException{Message: new(fmt.Sprintf("No node group found for name: %s.", g.name)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
+}
+
+// ec2Failure words an error that EKS passes on from EC2.
+func (g groupName) ec2Failure(ctx context.Context, format string, args ...any) error {
+	return g.invalidParameter("%s (Service: Ec2, Status Code: 400, Request ID: %s)", fmt.Sprintf(format, args...), wire.RequestIDFrom(ctx))
+}
+
+func nameOf(n record.Nodegroup) groupName { return groupName{n.Cluster, n.Name} }
+
+// nodegroup is a node group of the caller's cluster, for the caller to change, and the cluster; or a ResourceNotFoundException.
+func (s *Service) nodegroup(ctx context.Context, cluster, name string) (store.Row[record.Nodegroup], store.Row[record.Cluster], error) {
+	at := placeOf(ctx)
+	c, err := s.cluster(ctx, cluster)
+	if err != nil {
+		return store.Row[record.Nodegroup]{}, c, err
+	}
+	row, err := s.nodegroups.Copy(ctx, record.NodegroupKey(at.account, at.region, cluster, name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
+		return row, c, groupName{cluster, name}.notFound()
+	}
+	return row, c, err
+}
+
+// observedGroup is what was last seen of a node group (nothing, for a new one) and its newest update (nothing, for one that was never updated).
+func (s *Service) observedGroup(ctx context.Context, n record.Nodegroup) (state record.NodegroupState, last record.Update, err error) {
+	row, err := s.nodegroupStates.Get(ctx, n.Key())
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return state, last, err
+	}
+	// A row of an earlier group of that name says nothing.
+	if err == nil && row.Value.NodegroupID == n.ID {
+		state = row.Value
+	}
+	if n.LastUpdateID == "" {
+		return state, last, nil
+	}
+	update, err := s.updates.Get(ctx, record.UpdateKey(n.Account, n.Region, n.Cluster, n.LastUpdateID))
+	if errors.Is(err, store.ErrNotFound) {
+		return state, last, nil
+	}
+	return state, update.Value, err
+}
+
+// nodegroupStatus is a node group's status, from what is wanted, what was observed, and the newest update.
+func nodegroupStatus(n record.Nodegroup, state record.NodegroupState, last record.Update) types.NodegroupStatus {
+	switch {
+	case n.Deleting && state.DeleteFailed:
+		return types.NodegroupStatusDeleteFailed
+	case n.Deleting:
+		return types.NodegroupStatusDeleting
+	case state.Failed:
+		return types.NodegroupStatusCreateFailed
+	case !state.Created:
+		return types.NodegroupStatusCreating
+	case last.Status == types.UpdateStatusInProgress:
+		return types.NodegroupStatusUpdating
+	case len(state.Issues) > 0:
+		return types.NodegroupStatusDegraded
+	}
+	return types.NodegroupStatusActive
+}
+
+// scalingNow is the size that a node group has: the one of its Auto Scaling group, which may be changed by others, or the wanted one until
+// that was carried out.
+func scalingNow(n record.Nodegroup, state record.NodegroupState) types.NodegroupScalingConfig {
+	if state.ScalingChange == n.ScalingChange && state.Scaling.MaxSize != nil {
+		return state.Scaling
+	}
+	return n.Scaling
+}
+
+// madeFrom is what a group's nodes are made from: the old template while an update is on its way.
+func madeFrom(n record.Nodegroup, state record.NodegroupState, last record.Update) record.NodegroupTemplate {
+	if state.TemplateHash != "" {
+		return state.Template
+	}
+	return n.Wanted(last)
+}
+
+// describeGroup is the node group as the API shows it.
+func (s *Service) describeGroup(ctx context.Context, n record.Nodegroup) (*types.Nodegroup, error) {
+	state, last, err := s.observedGroup(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	scaling, template := scalingNow(n, state), madeFrom(n, state, last)
+	out := &types.Nodegroup{
+		NodegroupName:    new(n.Name),
+		NodegroupArn:     new(n.ARN()),
+		ClusterName:      new(n.Cluster),
+		Version:          orNil(template.Version),
+		ReleaseVersion:   orNil(template.ReleaseVersion),
+		CreatedAt:        new(n.CreatedAt),
+		ModifiedAt:       new(n.ModifiedAt),
+		Status:           nodegroupStatus(n, state, last),
+		CapacityType:     n.CapacityType,
+		ScalingConfig:    &scaling,
+		InstanceTypes:    n.InstanceTypes,
+		Subnets:          n.SubnetIDs,
+		RemoteAccess:     n.RemoteAccess,
+		AmiType:          n.AMIType,
+		NodeRole:         new(n.NodeRoleARN),
+		Labels:           n.Labels,
+		Taints:           n.Taints,
+		LaunchTemplate:   template.LaunchTemplate,
+		UpdateConfig:     &n.UpdateConfig,
+		NodeRepairConfig: n.Repair,
+		WarmPoolConfig:   n.WarmPool,
+		Health:           &types.NodegroupHealth{Issues: state.Issues},
+		Resources:        &types.NodegroupResources{RemoteAccessSecurityGroup: orNil(state.RemoteAccessGroup)},
+		Tags:             n.Tags,
+	}
+	if n.DiskSize > 0 {
+		out.DiskSize = new(n.DiskSize)
+	}
+	if state.AutoScalingGroup != "" {
+		out.Resources.AutoScalingGroups = []types.AutoScalingGroup{{Name: new(state.AutoScalingGroup)}}
+	}
+	if out.Health.Issues == nil {
+		out.Health.Issues = []types.Issue{}
+	}
+	if out.NodeRepairConfig == nil {
+		out.NodeRepairConfig = &types.NodeRepairConfig{Enabled: new(false)}
+	}
+	if out.Tags == nil {
+		out.Tags = map[string]string{}
+	}
+	return out, nil
+}
+
+// DescribeNodegroup describes a managed node group. A waiter is answered when there is something to tell.
+func (s *Service) DescribeNodegroup(ctx context.Context, in *eks.DescribeNodegroupInput) (*eks.DescribeNodegroupOutput, error) {
+	cluster, name := aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName)
+	if err := s.awaitNodegroup(ctx, cluster, name); err != nil {
+		return nil, err
+	}
+	row, _, err := s.nodegroup(ctx, cluster, name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.describeGroup(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.DescribeNodegroupOutput{Nodegroup: out}, nil
+}
+
+// ListNodegroups lists the managed node groups of a cluster.
+func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInput) (*eks.ListNodegroupsOutput, error) {
+	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
+	}
+	groups, err := s.nodegroupsOf(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := wire.Page(ctx, groups, in.MaxResults, in.NextToken, func(n record.Nodegroup) string { return n.Name })
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(page))
+	for i, n := range page {
+		names[i] = n.Name
+	}
+	return &eks.ListNodegroupsOutput{Nodegroups: names, NextToken: next}, nil
+}
+
+// nodegroupsOf are a cluster's managed node groups.
+func (s *Service) nodegroupsOf(ctx context.Context, c record.Cluster) ([]record.Nodegroup, error) {
+	rows, err := s.nodegroups.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
+	if err != nil {
+		return nil, err
+	}
+	var groups []record.Nodegroup
+	for _, r := range rows {
+		if r.Value.ClusterID == c.ID {
+			groups = append(groups, r.Value)
+		}
+	}
+	return groups, nil
+}

@@ -1,0 +1,189 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// DefaultNodegroupsPerCluster is how many managed node groups a cluster may have, as long as nobody asked AWS for more.
+// https://docs.aws.amazon.com/general/latest/gr/eks.html#limits_eks
+const DefaultNodegroupsPerCluster = 30
+
+// NodegroupQuota is the variable of the environment that raises the quota, as a request to Service Quotas does on AWS.
+const NodegroupQuota = "CORACLE_NODEGROUPS_PER_CLUSTER"
+
+// CreateNodegroup records a node group in CREATING; the node-group controller makes it ACTIVE.
+func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupInput) (*eks.CreateNodegroupOutput, error) {
+	hash := wire.Fingerprint(in)
+	g := groupName{aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName)}
+	for {
+		c, err := s.cluster(ctx, g.cluster)
+		if err != nil {
+			return nil, err
+		}
+		if out, err := s.nodegroupCreatedBefore(ctx, c.Value, g, in, hash); out != nil || err != nil {
+			return out, err
+		}
+		if err := s.mustBeActive(ctx, c.Value, g); err != nil {
+			return nil, err
+		}
+		n, err := s.newNodegroup(ctx, c.Value, g, in)
+		if err != nil {
+			return nil, err
+		}
+		n.ClientRequestToken, n.RequestHash = aws.ToString(in.ClientRequestToken), hash
+		if err := s.ensureServiceLinkedRole(ctx, c.Value, nodegroupService, nodegroupLinkedRole); err != nil {
+			return nil, err
+		}
+		// The cluster's row is written, too: whoever deletes it at this moment has to look for node groups again.
+		err = s.store.Txn(ctx, s.clusters.UpdateOp(c), s.nodegroups.CreateOp(n.Key(), n))
+		if lostRace(err) {
+			continue // see whether somebody made this very group
+		} else if err != nil {
+			return nil, err
+		}
+		return s.describeCreatedGroup(ctx, n)
+	}
+}
+
+// nodegroupCreatedBefore answers for a node group that exists: as the first time if it is this request again, else with an error.
+func (s *Service) nodegroupCreatedBefore(ctx context.Context, c record.Cluster, g groupName, in *eks.CreateNodegroupInput, hash string) (*eks.CreateNodegroupOutput, error) {
+	row, err := s.nodegroups.Get(ctx, record.NodegroupKey(c.Account, c.Region, g.cluster, g.name))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	same, err := wire.Repeated(ctx, in.ClientRequestToken, hash, row.Value.ClientRequestToken, row.Value.RequestHash)
+	if err != nil {
+		return nil, err
+	}
+	if !same {
+		return nil, g.inUse("NodeGroup already exists with name %s and cluster name %s", g.name, g.cluster)
+	}
+	return s.describeCreatedGroup(ctx, row.Value)
+}
+
+func (s *Service) describeCreatedGroup(ctx context.Context, n record.Nodegroup) (*eks.CreateNodegroupOutput, error) {
+	out, err := s.describeGroup(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.CreateNodegroupOutput{Nodegroup: out}, nil
+}
+
+// mustBeActive refuses to build on a cluster that is being made, changed or taken down.
+func (s *Service) mustBeActive(ctx context.Context, c record.Cluster, g groupName) error {
+	cp, last, err := s.observed(ctx, c)
+	if err != nil {
+		return err
+	}
+	if status(c, cp, last) != types.ClusterStatusActive {
+		return g.invalidRequest("Cluster '%s' is not in ACTIVE status", c.Name)
+	}
+	return nil
+}
+
+// nodegroupNamePattern is what the user guide says of names.
+// https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html
+var nodegroupNamePattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]*$`)
+
+const longestNodegroupName = 63
+
+// newNodegroup is the node group that a request asks for, checked.
+func (s *Service) newNodegroup(ctx context.Context, c record.Cluster, g groupName, in *eks.CreateNodegroupInput) (record.Nodegroup, error) {
+	var none record.Nodegroup
+	switch {
+	case len(g.name) > longestNodegroupName:
+		return none, g.invalidParameter("nodegroupName can't be longer than %d characters, but %s has %d", longestNodegroupName, g.name, len(g.name))
+	case !nodegroupNamePattern.MatchString(g.name):
+		return none, g.invalidParameter("The nodegroup name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores, but is %q", g.name)
+	}
+	groups, err := s.nodegroupsOf(ctx, c)
+	if err != nil {
+		return none, err
+	}
+	if len(groups) >= s.nodegroupsPerCluster {
+		return none, &types.ResourceLimitExceededException{ClusterName: named(g.cluster), NodegroupName: named(g.name),
+			Message: new(fmt.Sprintf("Cluster %s has %d nodegroups, as many as the quota 'Managed node groups per cluster' allows. Delete some, or raise the quota: coracle serve reads it from %s", c.Name, len(groups), NodegroupQuota))}
+	}
+	now := s.timestamp()
+	n := record.Nodegroup{
+		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: g.name, ID: newUUID(), CreatedAt: now, ModifiedAt: now,
+		NodeRoleARN: aws.ToString(in.NodeRole), SubnetIDs: in.Subnets, Tags: in.Tags, ScalingChange: 1,
+	}
+	if fault := tagFault(in.Tags); fault != "" {
+		return none, g.invalidParameter("%s", fault)
+	}
+	if n.Scaling, err = newScaling(g, in.ScalingConfig); err != nil {
+		return none, err
+	}
+	if n.UpdateConfig, _, err = changeUpdateConfig(g, types.NodegroupUpdateConfig{MaxUnavailable: new(int32(1)), UpdateStrategy: types.NodegroupUpdateStrategiesDefault}, in.UpdateConfig); err != nil {
+		return none, err
+	}
+	if err := checkUnavailable(g, n.UpdateConfig, n.Scaling); err != nil {
+		return none, err
+	}
+	if n.Labels, _, err = changeLabels(g, nil, &types.UpdateLabelsPayload{AddOrUpdateLabels: in.Labels}); err != nil {
+		return none, err
+	}
+	if n.Taints, _, err = changeTaints(g, nil, &types.UpdateTaintsPayload{AddOrUpdateTaints: in.Taints}); err != nil {
+		return none, err
+	}
+	if n.Repair, _, err = changeRepair(g, nil, in.NodeRepairConfig); err != nil {
+		return none, err
+	}
+	if n.CapacityType, err = capacityType(g, in.CapacityType); err != nil {
+		return none, err
+	}
+	template, err := s.usersTemplate(ctx, g, in.LaunchTemplate)
+	if err != nil {
+		return none, err
+	}
+	if err := setImage(g, &n, c, template, in); err != nil {
+		return none, err
+	}
+	if n.InstanceTypes, err = instanceTypes(g, n.AMIType, in.InstanceTypes, template); err != nil {
+		return none, err
+	}
+	if n.WarmPool, _, err = changeWarmPool(g, n, nil, in.WarmPoolConfig); err != nil {
+		return none, err
+	}
+	if n.DiskSize, err = diskSize(g, in.DiskSize, template); err != nil {
+		return none, err
+	}
+	if err := s.checkNodeRole(ctx, g, n); err != nil {
+		return none, err
+	}
+	if err := s.checkNodeSubnets(ctx, g, c, n.SubnetIDs); err != nil {
+		return none, err
+	}
+	if n.RemoteAccess, err = s.remoteAccess(ctx, g, c, in.RemoteAccess, template); err != nil {
+		return none, err
+	}
+	return n, s.checkLaunch(ctx, g, n, template)
+}
+
+// capacityType is how the nodes are paid.
+// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
+func capacityType(g groupName, asked types.CapacityTypes) (types.CapacityTypes, error) {
+	switch asked {
+	case "":
+		return types.CapacityTypesOnDemand, nil
+	case types.CapacityTypesOnDemand, types.CapacityTypesSpot:
+		return asked, nil
+	case types.CapacityTypesCapacityBlock:
+		return "", g.invalidParameter("capacityType %s is not implemented by Coracle, which has no capacity reservations: use %s or %s", asked, types.CapacityTypesOnDemand, types.CapacityTypesSpot)
+	}
+	return "", g.invalidParameter("Invalid capacityType: %s, must be one of these [%s, %s]", asked, types.CapacityTypesOnDemand, types.CapacityTypesSpot)
+}

@@ -1,0 +1,41 @@
+package eks
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+)
+
+// DeleteNodegroup marks a node group for deletion; the node-group controller drains its nodes, takes everything down that EKS made for it, and
+// removes its row. A group that is on its way out already is described again.
+func (s *Service) DeleteNodegroup(ctx context.Context, in *eks.DeleteNodegroupInput) (*eks.DeleteNodegroupOutput, error) {
+	for {
+		row, _, err := s.nodegroup(ctx, aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName))
+		if err != nil {
+			return nil, err
+		}
+		if n := &row.Value; !n.Deleting {
+			_, last, err := s.observedGroup(ctx, *n)
+			if err != nil {
+				return nil, err
+			}
+			if last.Status == types.UpdateStatusInProgress {
+				return nil, nameOf(*n).inUse("Cannot delete because nodegroup %s currently has update %s in progress", n.Name, last.ID)
+			}
+			n.Deleting, n.ModifiedAt = true, s.timestamp()
+			row, err = s.nodegroups.Update(ctx, row)
+			if lostRace(err) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		out, err := s.describeGroup(ctx, row.Value)
+		if err != nil {
+			return nil, err
+		}
+		return &eks.DeleteNodegroupOutput{Nodegroup: out}, nil
+	}
+}
