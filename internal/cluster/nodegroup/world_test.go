@@ -57,7 +57,15 @@ const (
 // world is a cluster with a real API server, and EC2, Auto Scaling and IAM behind the real wire, with their controllers. Only machines and kubelets are
 // make-believe: an instance that runs is a Ready node a moment later.
 type world struct {
-	t       *testing.T
+	t *testing.T
+	*site
+}
+
+// in is the same world for another test.
+func (w *world) in(t *testing.T) *world { return &world{t, w.site} }
+
+// site is what tests share.
+type site struct {
 	store   *store.Store
 	etcd    *clientv3.Client
 	prefix  string
@@ -73,10 +81,11 @@ type world struct {
 	log     *slog.Logger
 
 	mu    sync.Mutex
-	dumb  func(image string) bool // nodes of these images never join
-	shift time.Duration           // what the time of the node-group controller is ahead
+	dumb  func(group, image string) bool // such nodes never join
+	shift time.Duration                  // what the time of the node-group controller is ahead
 	stop  func()
-	most  map[string]int // by group: how many nodes were drained at once at most
+	most  map[string]int   // by group: how many nodes were drained at once at most
+	sizes map[string]int32 // and by Auto Scaling group, how many instances were desired at most
 
 }
 
@@ -85,7 +94,7 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 	server := apiservertest.Start(t, apiservertest.Options{Scheduler: true, Controllers: []string{
 		"deployment", "replicaset", "disruption", "endpointslice", "serviceaccount", "pod-garbage-collector-controller",
 	}})
-	w := &world{t: t, server: server, kubelet: server.Kubelets(), kube: server.Admin(), etcd: storetest.Client(t), prefix: storetest.Prefix(t), most: map[string]int{}}
+	w := &world{t, &site{server: server, kubelet: server.Kubelets(), kube: server.Admin(), etcd: storetest.Client(t), prefix: storetest.Prefix(t), most: map[string]int{}, sizes: map[string]int32{}}}
 	w.log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
@@ -120,6 +129,7 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 	run(
 		reconcile.Controller{Name: "hardware", Reconcile: w.hardware, Workers: 4, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")}},
 		reconcile.Controller{Name: "census", Reconcile: w.census, Sources: []reconcile.Source{reconcile.Table(record.NodegroupStates(w.store), "")}},
+		reconcile.Controller{Name: "sizes", Reconcile: w.largest, Sources: []reconcile.Source{reconcile.Table(record.AutoScalingGroups(w.store), "")}},
 	)
 
 	vpc := must(w.ec2.CreateVpc(t.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")}))(t).Vpc.VpcId
@@ -205,12 +215,13 @@ func (w *world) hardware(ctx context.Context, key string) (reconcile.Result, err
 	}
 	switch i.Wanted {
 	case ec2types.InstanceStateNameRunning:
+		group := w.groupOf(ctx, key)
 		w.mu.Lock()
-		dumb := w.dumb != nil && w.dumb(i.ImageID)
+		dumb := w.dumb != nil && w.dumb(group, i.ImageID)
 		w.mu.Unlock()
 		if !dumb && now.Value.Boot == 0 {
 			_, err := w.kubelet.Join(ctx, i.ID, "aws:///"+i.AvailabilityZone+"/"+i.ID, map[string]string{
-				"eks.amazonaws.com/nodegroup": w.groupOf(ctx, key), "eks.amazonaws.com/nodegroup-image": i.ImageID, "topology.kubernetes.io/zone": i.AvailabilityZone,
+				"eks.amazonaws.com/nodegroup": group, "eks.amazonaws.com/nodegroup-image": i.ImageID, "topology.kubernetes.io/zone": i.AvailabilityZone,
 			})
 			if err != nil && !apierrors.IsAlreadyExists(err) {
 				return reconcile.Result{}, err
@@ -258,6 +269,26 @@ func (w *world) census(ctx context.Context, key string) (reconcile.Result, error
 	name := store.Parts(key)[3]
 	w.most[name] = max(w.most[name], n)
 	return reconcile.Result{}, nil
+}
+
+// largest notes how many instances are desired.
+func (w *world) largest(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := record.AutoScalingGroups(w.store).Get(ctx, key)
+	if err != nil {
+		return reconcile.Result{}, nil // it is gone
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := row.Value.Name[len("eks-") : len(row.Value.Name)-len("-")-36]
+	w.sizes[name] = max(w.sizes[name], row.Value.Desired)
+	return reconcile.Result{}, nil
+}
+
+// seen is how many nodes of a group were drained at once, and how many were desired, at most.
+func (w *world) seen(name string) (drained int, desired int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.most[name], w.sizes[name]
 }
 
 // allow gives eks:node-manager what EKS's own objects give it.
@@ -313,6 +344,13 @@ func template(t testing.TB, version string) record.NodegroupTemplate {
 		t.Fatalf("no image for %s", version)
 	}
 	return record.NodegroupTemplate{Version: version, ReleaseVersion: i.Release}
+}
+
+// imageID is the image of nodes of a version.
+func imageID(t testing.TB, version string) string {
+	t.Helper()
+	i, _ := ami.ByParameter(worldRegion, "/aws/service/eks/optimized-ami/"+version+"/amazon-linux-2023/x86_64/standard/recommended/image_id")
+	return i.ID
 }
 
 // create writes a node group of n nodes of 1.35, as the front does, and waits until they serve.
