@@ -16,12 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-const (
-	// notice is how long after a spot instance's interruption notice EC2 takes it.
-	notice = 2 * time.Minute
-	// reserve is what of that is kept for draining: then it begins, whether a replacement is Ready or not.
-	reserve = time.Minute
-)
+// reserve is what of the two minutes' notice of a spot instance is kept for draining: then it begins, whether a replacement is Ready or not.
+const reserve = time.Minute
 
 var crashDeparted = crash.At("nodegroup/departure-drained")
 
@@ -106,7 +102,7 @@ func (g *group) emptyDeparting(ctx context.Context, m member) (time.Duration, er
 		if err != nil {
 			return 0, err
 		}
-		if rest := at.Add(notice - reserve).Sub(g.c.now()); rest > 0 && !g.replaced() {
+		if rest := at.Add(-reserve).Sub(g.c.now()); rest > 0 && !g.replaced() {
 			return rest, nil
 		}
 		e, err := g.empty(ctx, m, false)
@@ -128,7 +124,7 @@ func (g *group) emptyDeparting(ctx context.Context, m member) (time.Duration, er
 	return 0, g.complete(ctx, m.ID(), terminateHook)
 }
 
-// interrupted is when EC2 gave notice that it takes a spot instance; zero when it did not.
+// interrupted is when EC2 takes a spot instance that it gave notice; zero when it gave none.
 func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
 	row, err := g.c.instances.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
 	if missing(err) != nil {
