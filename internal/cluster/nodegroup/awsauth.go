@@ -121,12 +121,24 @@ func (g *group) editMap(ctx context.Context, edit func(text, role string) (strin
 // letOut takes the role's mapping away, when this was the last of the cluster's node groups with it.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
 func (g *group) letOut(ctx context.Context) error {
+	// Of several that are deleted at once, the one that sees the others without nodes does it.
+	g.state.AutoScalingGroup = ""
+	if err := g.save(ctx); err != nil {
+		return err
+	}
 	rows, err := g.c.groups.List(ctx, g.siblings())
 	if err != nil {
 		return err
 	}
 	for _, other := range rows {
-		if other.Key != g.row.Key() && other.Value.NodeRoleARN == g.row.NodeRoleARN && !other.Value.Deleting {
+		if other.Key == g.row.Key() || other.Value.NodeRoleARN != g.row.NodeRoleARN {
+			continue
+		}
+		state, err := g.c.states.Get(ctx, other.Key)
+		if missing(err) != nil {
+			return err
+		}
+		if !other.Value.Deleting || state.Value.NodegroupID == other.Value.ID && state.Value.AutoScalingGroup != "" {
 			return nil
 		}
 	}

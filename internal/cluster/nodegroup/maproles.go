@@ -22,8 +22,6 @@ var (
 	nodeUsername = "system:node:{{EC2PrivateDNSName}}"
 )
 
-func nodeMapping(role string) mapping { return mapping{nodeGroups, role, nodeUsername} }
-
 // parseRoles is the list in the text of mapRoles, nil when there is none.
 func parseRoles(text string) (*yaml.Node, error) {
 	var document yaml.Node
@@ -73,20 +71,19 @@ func addRole(text, role string) (string, error) {
 	if list != nil && slices.ContainsFunc(list.Content, func(item *yaml.Node) bool { return strings.EqualFold(roleOf(item), role) }) {
 		return text, nil
 	}
-	entry, err := yaml.Marshal([]mapping{nodeMapping(role)})
-	if err != nil {
-		return "", err
-	}
+	entry := fmt.Sprintf("- groups:\n  - %s\n  rolearn: %s\n  username: %s\n", strings.Join(nodeGroups, "\n  - "), role, nodeUsername)
 	switch {
+	case slices.Contains([]string{"", "[]", "null", "~"}, strings.TrimSpace(text)):
+		return entry, nil
 	case list == nil:
-		return withNewline(text) + string(entry), nil // comments, at most
+		return withNewline(text) + entry, nil // comments, at most
 	case list.Style&yaml.FlowStyle != 0:
 		return addToFlow(text, list, role)
 	}
 	indent := strings.Repeat(" ", list.Column-1)
 	var b strings.Builder
 	b.WriteString(withNewline(text))
-	for line := range strings.Lines(string(entry)) {
+	for line := range strings.Lines(entry) {
 		b.WriteString(indent + line)
 	}
 	result := b.String()
@@ -137,7 +134,11 @@ func removeRole(text, role string) (string, error) {
 	}
 	lines := slices.Collect(strings.Lines(text))
 	from, to := list.Content[at].Line-1, lastLine(list.Content[at])
-	return strings.Join(slices.Delete(lines, from, min(to, len(lines))), ""), nil
+	rest := strings.Join(slices.Delete(lines, from, min(to, len(lines))), "")
+	if strings.TrimSpace(rest) == "" {
+		rest = "[]\n"
+	}
+	return rest, nil
 }
 
 // lastLine is the last line of a node, from 1; of scalars in one line each.
