@@ -1,0 +1,198 @@
+package nodegroup
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/coracle-eks/coracle/test/harness"
+	"github.com/coracle-eks/coracle/test/harness/site"
+)
+
+// createMute makes two groups whose nodes never join: one of an image whose user data does nothing, one whose role may do nothing.
+func (c *cluster) createMute() {
+	c.AWS(nil, "ec2", "create-launch-template", "--launch-template-name", "mute", "--launch-template-data", harness.Text(map[string]any{
+		"ImageId": c.AL2023(to), "InstanceType": "m5.large", "UserData": base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\ntrue\n")),
+	}))
+	c.createGroup("mute", "--launch-template", "name=mute,version=1", "--scaling-config", "minSize=1,maxSize=1,desiredSize=1")
+	c.Role("powerless")
+	c.createGroup("powerless", "--node-role", site.RoleARN("powerless"), "--scaling-config", "minSize=1,maxSize=1,desiredSize=1")
+}
+
+// muteFails looks for the error where users of EKS do.
+func (c *cluster) muteFails() {
+	for _, name := range []string{"mute", "powerless"} {
+		var found *ekstypes.Nodegroup
+		c.eventually(name+" fails", func() error {
+			g, err := c.group(name)
+			if err != nil {
+				return err
+			}
+			if found = g; g.Status != ekstypes.NodegroupStatusCreateFailed {
+				return fmt.Errorf("it is %s", g.Status)
+			}
+			return nil
+		})
+		asg := c.scalingGroup(name)
+		i := slices.IndexFunc(found.Health.Issues, func(i ekstypes.Issue) bool { return i.Code == ekstypes.NodegroupIssueCodeNodeCreationFailure })
+		if i < 0 || len(asg.Instances) != 1 || !slices.Contains(found.Health.Issues[i].ResourceIds, *asg.Instances[0].InstanceId) || aws.ToString(found.Health.Issues[i].Message) == "" {
+			c.t.Errorf("the issues of %s are %s, its instances %s", name, harness.Text(found.Health), harness.Text(asg.Instances))
+		}
+		_, errs, err := c.Try("", "aws", "eks", "wait", "nodegroup-active", "--cluster-name", c.Cluster, "--nodegroup-name", name)
+		if err == nil || !strings.Contains(errs, "CREATE_FAILED") {
+			c.t.Errorf("aws eks wait: %v %s", err, errs)
+		}
+		c.AWS(nil, "eks", "delete-nodegroup", "--cluster-name", c.Cluster, "--nodegroup-name", name)
+	}
+}
+
+const stubborn = `apiVersion: v1
+kind: Namespace
+metadata: {name: stubborn}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stubborn, namespace: stubborn}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: stubborn}}
+  template:
+    metadata: {labels: {app: stubborn}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      nodeSelector: {eks.amazonaws.com/nodegroup: stubborn}
+      containers:
+      - {name: stubborn, image: ` + harness.Agnhost + `, args: [pause]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: stubborn, namespace: stubborn}
+spec: {maxUnavailable: 0, selector: {matchLabels: {app: stubborn}}}
+`
+
+// createStubborn makes a group with a pod that no eviction is allowed of.
+func (c *cluster) createStubborn() {
+	c.createGroup("stubborn", "--release-version", release(c.t, to, 1), "--subnets", c.SubnetIDs[0], "--scaling-config", "minSize=1,maxSize=1,desiredSize=1",
+		"--update-config", "maxUnavailable=1,updateStrategy=MINIMAL")
+}
+
+func (c *cluster) updateStubborn() {
+	c.becomes("stubborn", ekstypes.NodegroupStatusActive)
+	c.Apply(stubborn)
+	c.Await("condition=Available", "deployment/stubborn", "-n", "stubborn")
+	c.update("update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "stubborn")
+}
+
+func (c *cluster) lastUpdate(nodegroup string) string {
+	c.t.Helper()
+	return strings.Fields(c.Run("", "aws", "eks", "list-updates", "--name", c.Cluster, "--nodegroup-name", nodegroup, "--query", "updateIds", "--output", "text"))[0]
+}
+
+// stubbornFails sees the update fail, with the pod's name, and the group go on as it was.
+func (c *cluster) stubbornFails() {
+	u := c.updated("stubborn", c.lastUpdate("stubborn"))
+	pod := strings.TrimSpace(c.Run(c.Config, "kubectl", "get", "pods", "-n", "stubborn", "-o", "jsonpath={.items[0].metadata.name}"))
+	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodePodEvictionFailure ||
+		!strings.Contains(aws.ToString(u.Errors[0].ErrorMessage)+harness.Text(u.Errors[0].ResourceIds), pod) {
+		c.t.Fatalf("the update is %s: %s; the pod is %s", u.Status, harness.Text(u.Errors), pod)
+	}
+	g := c.becomes("stubborn", ekstypes.NodegroupStatusActive)
+	if *g.ReleaseVersion != release(c.t, to, 1) {
+		c.t.Errorf("after the update has failed the release version is %s", *g.ReleaseVersion)
+	}
+	c.settles("stubborn", 1, to)
+}
+
+// forceStubborn updates the same group in spite of the budget.
+func (c *cluster) forceStubborn() {
+	before := c.nodes("stubborn")[0].Spec.ProviderID
+	id := c.update("update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "stubborn", "--force")
+	c.succeeds("stubborn", id)
+	g := c.becomes("stubborn", ekstypes.NodegroupStatusActive)
+	if *g.ReleaseVersion != release(c.t, to, 0) {
+		c.t.Errorf("the release version is %s", *g.ReleaseVersion)
+	}
+	c.settles("stubborn", 1, to)
+	if now := c.nodes("stubborn")[0].Spec.ProviderID; now == before {
+		c.t.Errorf("the node is still %s", now)
+	}
+	c.Await("condition=Available", "deployment/stubborn", "-n", "stubborn")
+}
+
+// noAddresses makes a group in a subnet that is full.
+func (c *cluster) noAddresses() {
+	ctx, client := c.t.Context(), ec2sdk.NewFromConfig(c.Daemon.Config())
+	subnets, err := client.DescribeSubnets(ctx, &ec2sdk.DescribeSubnetsInput{SubnetIds: c.SubnetIDs[:1]})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	full, err := client.CreateSubnet(ctx, &ec2sdk.CreateSubnetInput{VpcId: subnets.Subnets[0].VpcId, CidrBlock: aws.String("172.31.255.0/28"), AvailabilityZone: subnets.Subnets[0].AvailabilityZone})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for range 11 {
+		if _, err := client.CreateNetworkInterface(ctx, &ec2sdk.CreateNetworkInterfaceInput{SubnetId: full.Subnet.SubnetId}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.createGroup("full", "--subnets", *full.Subnet.SubnetId, "--scaling-config", "minSize=1,maxSize=1,desiredSize=1")
+	c.eventually("the group's health says why nothing is launched", func() error {
+		g, err := c.group("full")
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(g.Health.Issues, func(i ekstypes.Issue) bool {
+			return (i.Code == ekstypes.NodegroupIssueCodeInsufficientFreeAddresses || i.Code == ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures) && aws.ToString(i.Message) != ""
+		}) {
+			return fmt.Errorf("it is %s: %s", g.Status, harness.Text(g.Health))
+		}
+		return nil
+	})
+	c.AWS(nil, "eks", "delete-nodegroup", "--cluster-name", c.Cluster, "--nodegroup-name", "full")
+}
+
+// delete deletes the groups, and finds that what EKS made has gone and what the user made has not.
+func (c *cluster) delete() {
+	asg := *c.scalingGroup("workers").AutoScalingGroupName
+	_, errs, err := c.Try("", "aws", "eks", "delete-cluster", "--name", c.Cluster)
+	if err == nil || !strings.Contains(errs, "ResourceInUseException") || !strings.Contains(errs, "nodegroups") {
+		c.t.Errorf("deleting a cluster with node groups: %v %s", err, errs)
+	}
+	// Nothing is left to wait for: the pods may go anywhere.
+	c.Run(c.Config, "kubectl", "delete", "namespace", "stubborn", "demo")
+	groups := strings.Fields(c.Run("", "aws", "eks", "list-nodegroups", "--cluster-name", c.Cluster, "--query", "nodegroups", "--output", "text"))
+	for _, name := range groups {
+		g, err := c.group(name)
+		if err == nil && g.Status != ekstypes.NodegroupStatusDeleting {
+			c.AWS(nil, "eks", "delete-nodegroup", "--cluster-name", c.Cluster, "--nodegroup-name", name)
+		}
+	}
+	for _, name := range groups {
+		c.Run("", "aws", "eks", "wait", "nodegroup-deleted", "--cluster-name", c.Cluster, "--nodegroup-name", name)
+	}
+	if left := strings.Fields(c.Run("", "aws", "autoscaling", "describe-auto-scaling-groups", "--query", "AutoScalingGroups[].AutoScalingGroupName", "--output", "text")); !slices.Equal(left, []string{"self-managed"}) {
+		c.t.Errorf("the Auto Scaling groups are %v; there was %s", left, asg)
+	}
+	if left := strings.Fields(c.Run("", "aws", "ec2", "describe-launch-templates", "--query", "LaunchTemplates[?starts_with(LaunchTemplateName, 'eks-')].LaunchTemplateName", "--output", "text")); len(left) != 0 {
+		c.t.Errorf("the launch templates of EKS are %v", left)
+	}
+	if left := strings.Fields(c.Run("", "aws", "iam", "list-instance-profiles", "--query", "InstanceProfiles[?starts_with(InstanceProfileName, 'eks-')].InstanceProfileName", "--output", "text")); slices.ContainsFunc(left, func(n string) bool { return n != site.NodeRole }) {
+		c.t.Errorf("the instance profiles are %v", left)
+	}
+	c.eventually("only the self-managed node is left", func() error {
+		if nodes := c.Nodes(); len(nodes) != 1 || nodes[0].Metadata.Labels["own"] != "label" {
+			return fmt.Errorf("nodes: %s", harness.Text(nodes))
+		}
+		return nil
+	})
+	text, _ := c.mapRoles()
+	if strings.Contains(text, site.RoleARN(site.NodeRole)+"\n") || !strings.Contains(text, "# what follows is ours") || !strings.Contains(text, site.RoleARN(selfManagedRole)) {
+		c.t.Errorf("mapRoles is\n%s", text)
+	}
+}
