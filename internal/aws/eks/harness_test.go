@@ -12,11 +12,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	ec2front "github.com/coracle-eks/coracle/internal/aws/ec2"
 	coracle "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -40,6 +42,7 @@ type world struct {
 	t      testing.TB
 	store  *store.Store
 	client *eks.Client
+	ec2    *ec2.Client
 	url    string
 
 	mu     sync.Mutex
@@ -54,7 +57,9 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, store: storetest.New(t), caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
 	w.seed()
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
-	mux.Register(wire.EKS, coracle.New(coracle.Options{Store: w.store, ServiceLinkedRoles: links{w}, Now: func() time.Time { return today }}))
+	machines := ec2front.New(ec2front.Options{Store: w.store})
+	mux.Register(wire.EC2, machines)
+	mux.Register(wire.EKS, coracle.New(coracle.Options{Store: w.store, EC2: machines, ServiceLinkedRoles: links{w}, Now: func() time.Time { return today }}))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL
@@ -64,6 +69,9 @@ func newWorld(t testing.TB) *world {
 		Credentials:      credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
 		RetryMaxAttempts: 1,
 		HTTPClient:       awsclient.HTTP(),
+	})
+	w.ec2 = ec2.New(ec2.Options{
+		Region: region, BaseEndpoint: aws.String(server.URL), Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""), RetryMaxAttempts: 1, HTTPClient: awsclient.HTTP(),
 	})
 	return w
 }
@@ -122,39 +130,41 @@ func put[T any](w *world, table store.Table[T], key string, v T) {
 // seed writes a VPC 10.0.0.0/16 with subnets a, b (zone a and b), a2 (zone a) and a group, another VPC in 192.168.0.0/16 with
 // IPv6, and roles and users.
 func (w *world) seed() {
-	ec2 := func(id string) record.EC2Resource {
+	resource := func(id string) record.EC2Resource {
 		return record.EC2Resource{Account: account, Region: region, ID: id}
 	}
 	vpc := func(id, cidr, v6 string) {
-		v := record.VPC{EC2Resource: ec2(id), CIDRs: []record.CIDRAssociation{{CIDR: cidr}}}
+		v := record.VPC{EC2Resource: resource(id), CIDRs: []record.CIDRAssociation{{CIDR: cidr}}}
 		if v6 != "" {
 			v.IPv6CIDRs = []record.CIDRAssociation{{CIDR: v6}}
 		}
 		put(w, record.VPCs(w.store), v.Key(), v)
 	}
-	subnet := func(id, vpc, zone, v6 string) {
-		s := record.Subnet{EC2Resource: ec2(id), VPCID: vpc, AvailabilityZone: region + zone}
+	subnet := func(id, vpc, zone, cidr, v6 string) {
+		s := record.Subnet{EC2Resource: resource(id), VPCID: vpc, AvailabilityZone: region + zone, CIDR: cidr}
 		if v6 != "" {
 			s.IPv6 = &record.CIDRAssociation{CIDR: v6}
 		}
 		put(w, record.Subnets(w.store), s.Key(), s)
 	}
 	group := func(id, vpc string) {
-		g := record.SecurityGroup{EC2Resource: ec2(id), VPCID: vpc}
+		g := record.SecurityGroup{EC2Resource: resource(id), VPCID: vpc}
 		put(w, record.SecurityGroups(w.store), g.Key(), g)
 	}
 	vpc("vpc-1", "10.0.0.0/16", "")
-	subnet("subnet-a", "vpc-1", "a", "")
-	subnet("subnet-b", "vpc-1", "b", "")
-	subnet("subnet-c", "vpc-1", "c", "")
-	subnet("subnet-a2", "vpc-1", "a", "")
+	subnet("subnet-a", "vpc-1", "a", "10.0.1.0/24", "")
+	subnet("subnet-b", "vpc-1", "b", "10.0.2.0/24", "")
+	subnet("subnet-c", "vpc-1", "c", "10.0.3.0/24", "")
+	subnet("subnet-a2", "vpc-1", "a", "10.0.4.0/24", "")
 	for i := range 6 {
 		group(fmt.Sprintf("sg-%d", i), "vpc-1")
 	}
+	standard := record.SecurityGroup{EC2Resource: resource("sg-default"), VPCID: "vpc-1", Name: "default"}
+	put(w, record.SecurityGroups(w.store), standard.Key(), standard)
 	vpc("vpc-2", "192.168.0.0/16", "2a05:d018::/56")
-	subnet("subnet-2a", "vpc-2", "a", "2a05:d018::/64")
-	subnet("subnet-2b", "vpc-2", "b", "2a05:d018:0:1::/64")
-	subnet("subnet-2c", "vpc-2", "c", "")
+	subnet("subnet-2a", "vpc-2", "a", "192.168.1.0/24", "2a05:d018::/64")
+	subnet("subnet-2b", "vpc-2", "b", "192.168.2.0/24", "2a05:d018:0:1::/64")
+	subnet("subnet-2c", "vpc-2", "c", "192.168.3.0/24", "")
 	group("sg-other", "vpc-2")
 
 	trust := func(statement string) string { return `{"Version":"2012-10-17","Statement":[` + statement + `]}` }

@@ -180,10 +180,8 @@ func capacityType(g groupName, asked types.CapacityTypes) (types.CapacityTypes, 
 	switch asked {
 	case "":
 		return types.CapacityTypesOnDemand, nil
-	case types.CapacityTypesOnDemand, types.CapacityTypesSpot:
-		return asked, nil
 	case types.CapacityTypesCapacityBlock:
 		return "", g.invalidParameter("capacityType %s is not implemented by Coracle, which has no capacity reservations: use %s or %s", asked, types.CapacityTypesOnDemand, types.CapacityTypesSpot)
 	}
-	return "", g.invalidParameter("Invalid capacityType: %s, must be one of these [%s, %s]", asked, types.CapacityTypesOnDemand, types.CapacityTypesSpot)
+	return asked, nil
 }

@@ -86,8 +86,6 @@ func reservedLabel(key string) bool {
 	return !slices.Contains(kubeletLabels, key) && !slices.ContainsFunc(kubeletLabelNamespaces, within)
 }
 
-var taintEffects = []types.TaintEffect{types.TaintEffectNoSchedule, types.TaintEffectNoExecute, types.TaintEffectPreferNoSchedule}
-
 // sameTaint reports whether one taint takes the place of the other: a node has one of a key and an effect.
 func sameTaint(a, b types.Taint) bool {
 	return aws.ToString(a.Key) == aws.ToString(b.Key) && a.Effect == b.Effect
@@ -145,7 +143,7 @@ func checkTaint(g groupName, t types.Taint) error {
 		return malformed(g, key)
 	case len(validation.IsValidLabelValue(value)) > 0:
 		return malformed(g, value)
-	case !slices.Contains(taintEffects, t.Effect):
+	case t.Effect == "": // wire has refused what is no effect
 		return g.invalidParameter("Invalid taint effect: %s, must be one of these [NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE]", t.Effect)
 	}
 	return nil

@@ -67,11 +67,7 @@ func checkOverride(g groupName, o types.NodeRepairConfigOverrides) error {
 	case *o.MinRepairWaitTimeMins < 1:
 		return g.invalidParameter("minRepairWaitTimeMins %d is invalid: it must be at least 1", *o.MinRepairWaitTimeMins)
 	}
-	switch o.RepairAction {
-	case types.RepairActionReplace, types.RepairActionReboot, types.RepairActionNoAction:
-		return nil
-	}
-	return g.invalidParameter("Invalid repairAction: %s, must be one of these [%s, %s, %s]", o.RepairAction, types.RepairActionReplace, types.RepairActionReboot, types.RepairActionNoAction)
+	return nil
 }
 
 func repairJSON(c types.NodeRepairConfig) string {

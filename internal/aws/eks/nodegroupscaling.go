@@ -92,13 +92,9 @@ func changeUpdateConfig(g groupName, now types.NodegroupUpdateConfig, in *types.
 	}
 	params.add(types.UpdateParamTypeMaxUnavailable, in.MaxUnavailable)
 	params.add(types.UpdateParamTypeMaxUnavailablePercentage, in.MaxUnavailablePercentage)
-	switch in.UpdateStrategy {
-	case "":
-	case types.NodegroupUpdateStrategiesDefault, types.NodegroupUpdateStrategiesMinimal:
+	if in.UpdateStrategy != "" {
 		now.UpdateStrategy = in.UpdateStrategy
 		params = append(params, param(types.UpdateParamTypeUpdateStrategy, string(in.UpdateStrategy)))
-	default:
-		return now, nil, g.invalidParameter("Invalid updateStrategy: %s, must be one of these [%s, %s]", in.UpdateStrategy, types.NodegroupUpdateStrategiesDefault, types.NodegroupUpdateStrategiesMinimal)
 	}
 	return now, params, nil
 }

@@ -60,15 +60,10 @@ func checkWarmPool(g groupName, n record.Nodegroup, w types.WarmPoolConfig) erro
 		return g.invalidParameter("A warm pool can't be enabled for a nodegroup with capacityType %s", n.CapacityType)
 	case aws.ToBool(w.ReuseOnScaleIn) && bottlerocket:
 		return g.invalidParameter("reuseOnScaleIn is not supported for amiType %s", n.AMIType)
-	}
-	switch w.PoolState {
-	case types.WarmPoolStateStopped, types.WarmPoolStateRunning:
-		return nil
-	case types.WarmPoolStateHibernated:
-		if bottlerocket {
-			return g.invalidParameter("poolState %s is not supported for amiType %s", w.PoolState, n.AMIType)
-		}
+	case w.PoolState == types.WarmPoolStateHibernated && bottlerocket:
+		return g.invalidParameter("poolState %s is not supported for amiType %s", w.PoolState, n.AMIType)
+	case w.PoolState == types.WarmPoolStateHibernated:
 		return g.invalidParameter("poolState %s is not implemented by Coracle, whose instances don't hibernate: use %s or %s", w.PoolState, types.WarmPoolStateStopped, types.WarmPoolStateRunning)
 	}
-	return g.invalidParameter("Invalid poolState: %s, must be one of these [%s, %s, %s]", w.PoolState, types.WarmPoolStateStopped, types.WarmPoolStateRunning, types.WarmPoolStateHibernated)
+	return nil
 }
