@@ -166,7 +166,7 @@ func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 	}
-	if g.row.WarmPool == nil {
+	if g.asg.WarmPoolConfiguration == nil {
 		return wait, nil
 	}
 	return wait, g.warm(ctx)

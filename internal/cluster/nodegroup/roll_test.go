@@ -29,6 +29,12 @@ func (w *world) settled(name string, most int32, versions map[string]int) {
 		desired += n
 	}
 	w.serve(name, desired)
+	w.until("nothing is under way", func() error {
+		if s := w.state(name); s.Roll != nil || len(s.Leaving) > 0 || len(s.Issues) > 0 || len(s.Unhealthy) > 0 {
+			return fmt.Errorf("the state is %+v", s)
+		}
+		return nil
+	})
 	got, cordoned := w.nodes(name)
 	if !maps.Equal(got, versions) || len(cordoned) > 0 {
 		w.t.Errorf("nodes by version: %v, want %v; cordoned: %v", got, versions, cordoned)
@@ -36,12 +42,6 @@ func (w *world) settled(name string, most int32, versions map[string]int) {
 	if g := w.asg(name); aws.ToInt32(g.DesiredCapacity) != int32(desired) || aws.ToInt32(g.MaxSize) != most || aws.ToInt32(g.MinSize) != 0 {
 		w.t.Errorf("the group is of %d, %d at most, want %d and %d", *g.DesiredCapacity, *g.MaxSize, desired, most)
 	}
-	w.until("nothing is under way", func() error {
-		if s := w.state(name); s.Roll != nil || len(s.Leaving) > 0 || len(s.Issues) > 0 {
-			return fmt.Errorf("the state is %+v", s)
-		}
-		return nil
-	})
 }
 
 func (w *world) succeeded(u record.Update) {

@@ -63,7 +63,6 @@ func (g *group) shrink(ctx context.Context) (wait time.Duration, done bool, err 
 		if err := g.setSizes(ctx, aws.ToInt32(g.asg.MaxSize), aws.ToInt32(g.asg.DesiredCapacity)-free); err != nil {
 			return 0, false, err
 		}
-		crashScaledDown.Here()
 	}
 	if err := g.pickSurplus(ctx, unavailable(g.row.UpdateConfig, nodes), nodes); err != nil {
 		return 0, false, err
@@ -102,7 +101,9 @@ func (g *group) shrink(ctx context.Context) (wait time.Duration, done bool, err 
 	if leaving > 0 || desired > nodes {
 		return wait, false, nil
 	}
-	return 0, true, g.setSizes(ctx, max(*r.Before.MaxSize, desired), desired)
+	err = g.setSizes(ctx, max(*r.Before.MaxSize, desired), desired)
+	crashScaledDown.Here()
+	return 0, true, err
 }
 
 // pickSurplus lets nodes leave that are too many.
