@@ -219,7 +219,7 @@ func TestServiceLinkedRoles(t *testing.T) {
 
 	// It is needed as long as there is a cluster.
 	clusters := record.Clusters(a.Store)
-	row := must[store.Row[record.Cluster]](t)(clusters.Create(ctx, record.ClusterKey(iamtest.Account, "us-east-1", "ironman-2022"), record.Cluster{Name: "ironman-2022"}))
+	row := must[store.Row[record.Cluster]](t)(clusters.Create(ctx, record.ClusterKey(iamtest.Account, "us-east-1", "ironman-2022"), record.Cluster{Account: iamtest.Account, Region: "us-east-1", Name: "ironman-2022"}))
 	deletion := must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: role.RoleName}))
 	status := must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx, &iam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: deletion.DeletionTaskId}))
 	if status.Status != types.DeletionTaskStatusTypeFailed || status.Reason.RoleUsageList[0].Resources[0] != "arn:aws:eks:us-east-1:111122223333:cluster/ironman-2022" {
@@ -235,6 +235,42 @@ func TestServiceLinkedRoles(t *testing.T) {
 	}
 	if _, err := a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); code(err) != "InvalidClientTokenId" {
 		t.Errorf("a session of the deleted role: %v", err)
+	}
+}
+
+// A service-linked role stays as long as something of its service needs it.
+func TestServiceLinkedRolesInUse(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, c := t.Context(), a.IAM(a.Root)
+	group := record.Nodegroup{Account: iamtest.Account, Region: "us-east-1", Cluster: "c", Name: "ng", ID: "1-2-3"}
+	must[store.Row[record.Nodegroup]](t)(record.Nodegroups(a.Store).Create(ctx, group.Key(), group))
+	scaling := record.AutoScalingGroup{
+		Account: iamtest.Account, Region: "us-east-1", Name: "asg", ID: "4-5-6",
+		ServiceLinkedRoleARN: "arn:aws:iam::" + iamtest.Account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
+	}
+	must[store.Row[record.AutoScalingGroup]](t)(record.AutoScalingGroups(a.Store).Create(ctx, scaling.Key(), scaling))
+	for _, x := range []struct {
+		service string
+		suffix  *string
+		inUse   []string
+	}{
+		{"eks-nodegroup.amazonaws.com", nil, []string{"arn:aws:eks:us-east-1:111122223333:nodegroup/c/ng/1-2-3"}},
+		{"autoscaling.amazonaws.com", nil, []string{"arn:aws:autoscaling:us-east-1:111122223333:autoScalingGroup:4-5-6:autoScalingGroupName/asg"}},
+		{"autoscaling.amazonaws.com", aws.String("other"), nil},
+		{"eks.amazonaws.com", nil, nil},
+	} {
+		role := must[*iam.CreateServiceLinkedRoleOutput](t)(c.CreateServiceLinkedRole(ctx, &iam.CreateServiceLinkedRoleInput{AWSServiceName: &x.service, CustomSuffix: x.suffix})).Role
+		deletion := must[*iam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: role.RoleName}))
+		status := must[*iam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx, &iam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: deletion.DeletionTaskId}))
+		var inUse []string
+		if status.Reason != nil {
+			inUse = status.Reason.RoleUsageList[0].Resources
+		}
+		_, err := c.GetRole(ctx, &iam.GetRoleInput{RoleName: role.RoleName})
+		if (status.Status == types.DeletionTaskStatusTypeFailed) != (x.inUse != nil) || (err == nil) != (x.inUse != nil) || !slices.Equal(inUse, x.inUse) {
+			t.Errorf("%s: deletion %s because of %v; role: %v", *role.RoleName, status.Status, inUse, err)
+		}
 	}
 }
 

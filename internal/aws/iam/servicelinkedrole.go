@@ -134,7 +134,7 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *iam.DeleteSer
 		}
 		id = "task" + r.Path + r.Name + "/" + uuid.NewString()
 		deletion := record.RoleDeletion{RoleARN: r.ARN(), At: s.now().UTC(), Region: wire.RegionFrom(ctx)}
-		if deletion.InUse, err = s.dependents(ctx, r.LinkedService); err != nil {
+		if deletion.InUse, err = s.dependents(ctx, r); err != nil {
 			return nil, err
 		}
 		ops := []store.Op{s.deletions.CreateOp(store.Key(r.Account, id), deletion)}
@@ -149,34 +149,40 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *iam.DeleteSer
 	return &iam.DeleteServiceLinkedRoleOutput{DeletionTaskId: aws.String(id)}, nil
 }
 
-// dependents are the ARNs of what needs the role of a service in the caller's account.
-func (s *Service) dependents(ctx context.Context, service string) ([]string, error) {
-	prefix := store.Prefix(account(ctx))
+// dependents are the ARNs of what needs a service-linked role.
+func (s *Service) dependents(ctx context.Context, r record.Role) ([]string, error) {
+	prefix := store.Prefix(r.Account)
 	var arns []string
 	var err error
-	add := func(key, kind string) {
-		if parts := store.Parts(key); len(parts) >= 3 {
-			arns = append(arns, "arn:aws:eks:"+parts[1]+":"+parts[0]+":"+kind+"/"+strings.Join(parts[2:], "/"))
-		}
-	}
-	switch service {
+	switch r.LinkedService {
 	case "eks.amazonaws.com":
 		var rows []store.Row[record.Cluster]
 		rows, err = record.Clusters(s.store).List(ctx, prefix)
 		for _, row := range rows {
-			add(row.Key, "cluster")
+			arns = append(arns, row.Value.ARN())
 		}
 	case "eks-nodegroup.amazonaws.com":
 		var rows []store.Row[record.Nodegroup]
 		rows, err = record.Nodegroups(s.store).List(ctx, prefix)
 		for _, row := range rows {
-			add(row.Key, "nodegroup")
+			arns = append(arns, row.Value.ARN())
 		}
 	case "eks-fargate.amazonaws.com":
 		var rows []store.Row[record.FargateProfile]
 		rows, err = record.FargateProfiles(s.store).List(ctx, prefix)
 		for _, row := range rows {
-			add(row.Key, "fargateprofile")
+			if parts := store.Parts(row.Key); len(parts) >= 3 {
+				arns = append(arns, "arn:aws:eks:"+parts[1]+":"+parts[0]+":fargateprofile/"+strings.Join(parts[2:], "/"))
+			}
+		}
+	case "autoscaling.amazonaws.com":
+		// There may be several, with suffixes; a group has one of them.
+		var rows []store.Row[record.AutoScalingGroup]
+		rows, err = record.AutoScalingGroups(s.store).List(ctx, prefix)
+		for _, row := range rows {
+			if row.Value.ServiceLinkedRoleARN == r.ARN() {
+				arns = append(arns, row.Value.ARN())
+			}
 		}
 	}
 	return arns, err
