@@ -64,14 +64,7 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}
 	}
-	before := w.dump()
-
-	for _, row := range []struct {
-		name    string
-		call    func() error
-		code    string
-		message string // contained in the message
-	}{
+	w.refuses(t, []refused{
 		{"VPC without a block", func() error { _, err := w.CreateVpc(ctx, &ec2.CreateVpcInput{}); return err }, "MissingParameter", "cidrBlock"},
 		{"VPC block is no block", func() error { _, err := w.CreateVpc(ctx, &ec2.CreateVpcInput{CidrBlock: s("10.0.0.0")}); return err }, "InvalidParameterValue", "Value (10.0.0.0) for parameter cidrBlock is invalid. This is not a valid CIDR block."},
 		{"VPC too large", func() error { _, err := w.CreateVpc(ctx, &ec2.CreateVpcInput{CidrBlock: s("10.0.0.0/15")}); return err }, "InvalidVpc.Range", "The CIDR '10.0.0.0/15' is invalid."},
@@ -421,7 +414,21 @@ func TestBadRequests(t *testing.T) {
 			_, err := w.DescribeRegions(ctx, &ec2.DescribeRegionsInput{RegionNames: []string{"mars-1"}})
 			return err
 		}, "InvalidParameterValue", "mars-1"},
-	} {
+	})
+}
+
+// refused is a request that AWS refuses: with a code, and a message that contains the text.
+type refused struct {
+	name          string
+	call          func() error
+	code, message string
+}
+
+// refuses demands code, HTTP status and message of each, and that nothing changes.
+func (w *world) refuses(t *testing.T, all []refused) {
+	t.Helper()
+	before := w.dump()
+	for _, row := range all {
 		t.Run(row.name, func(t *testing.T) {
 			err := row.call()
 			wantStatus := 400

@@ -2,50 +2,21 @@ package ec2_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // The unmodified aws CLI launches an instance from a template, waits for it, looks at it and takes it away.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts the aws CLI many times")
-	}
-	binary, err := exec.LookPath("aws")
-	if err != nil {
-		t.Fatal("the aws CLI is not installed: make setup installs it")
-	}
 	w := newWorld(t)
 	w.hardware()
-	home := t.TempDir()
-	run := func(args ...string) (string, error) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, append([]string{"ec2"}, args...)...)
-		cmd.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "AWS_ENDPOINT_URL=" + w.url, "AWS_REGION=" + region, "AWS_DEFAULT_REGION=" + region, "AWS_ACCESS_KEY_ID=AKIAROOT", "AWS_SECRET_ACCESS_KEY=secret",
-			"AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=",
-		}
-		// A version manager's shim finds its versions below the real home.
-		for _, keep := range []string{"PYENV_ROOT", "PYENV_VERSION"} {
-			if v := os.Getenv(keep); v != "" {
-				cmd.Env = append(cmd.Env, keep+"="+v)
-			}
-		}
-		out, err := cmd.CombinedOutput()
-		return strings.TrimSpace(string(out)), err
-	}
-	must := func(args ...string) string {
-		t.Helper()
-		out, err := run(args...)
-		if err != nil {
-			t.Fatalf("aws ec2 %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return out
-	}
-	bootstrap := filepath.Join(home, "bootstrap.sh")
+	cli := awsclient.NewCLI(t, w.url, region, "ec2")
+	must := func(args ...string) string { t.Helper(); return cli.Run(nil, args...) }
+	bootstrap := filepath.Join(cli.Home, "bootstrap.sh")
 	if err := os.WriteFile(bootstrap, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh ironman\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -62,9 +33,7 @@ func TestCLI(t *testing.T) {
 	if data := must("describe-instance-attribute", "--instance-id", id, "--attribute", "userData", "--query", "UserData.Value", "--output", "text"); !strings.HasPrefix(data, "IyEvYmluL2Jhc2gK") {
 		t.Errorf("user data %s", data)
 	}
-	if out, err := run("run-instances", "--image-id", ami, "--instance-type", "m6g.large"); err == nil || !strings.Contains(out, "An error occurred (InvalidParameterValue) when calling the RunInstances operation: The architecture 'arm64'") {
-		t.Errorf("an image of another architecture: %v\n%s", err, out)
-	}
+	cli.Refused("InvalidParameterValue", "RunInstances operation: The architecture 'arm64'", "run-instances", "--image-id", ami, "--instance-type", "m6g.large")
 	must("terminate-instances", "--instance-ids", id)
 	must("wait", "instance-terminated", "--instance-ids", id)
 }

@@ -1,11 +1,9 @@
 package ec2_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 const (
@@ -55,27 +54,13 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	root := "arn:aws:iam::" + account + ":root"
 	w := &world{
-		t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), http: &http.Client{Transport: whole{&http.Transport{}}},
+		t: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), http: awsclient.HTTP(),
 		caller: wire.Caller{Account: account, ARN: root, PrincipalARN: root, UserID: account},
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
 	w.url = w.daemon()
 	w.Client = w.client(w.url, region)
 	return w
-}
-
-// whole sends a copy of each request's body. The SDK closes a body as soon as the answer begins, and when that comes before net/http has seen
-// the body's end, as it may on a busy host, net/http closes the connection from which the answer is being read.
-type whole struct{ *http.Transport }
-
-func (t whole) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	copied := r.Clone(r.Context())
-	copied.Body = io.NopCloser(bytes.NewReader(body))
-	return t.Transport.RoundTrip(copied)
 }
 
 // daemon is the URL of a server with a mirror of its own of the store that all of this world share.

@@ -2,7 +2,6 @@ package ec2_test
 
 import (
 	"encoding/base64"
-	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -137,14 +136,7 @@ func TestRefusedLaunches(t *testing.T) {
 		}
 	}
 	large := base64.StdEncoding.EncodeToString(make([]byte, 16385))
-	before := w.dump()
-
-	for _, row := range []struct {
-		name    string
-		call    func() error
-		code    string
-		message string // contained in the message
-	}{
+	w.refuses(t, []refused{
 		{"dry run", run(func(in *ec2.RunInstancesInput) { in.DryRun = aws.Bool(true) }), "DryRunOperation", "Request would have succeeded, but DryRun flag is set."},
 		{"dry run of a bad request", run(func(in *ec2.RunInstancesInput) { in.DryRun, in.SubnetId = aws.Bool(true), s("subnet-"+gone) }), "InvalidSubnetID.NotFound", gone},
 		{"no image", run(func(in *ec2.RunInstancesInput) { in.ImageId = nil }), "MissingParameter", "The request must contain the parameter ImageId"},
@@ -465,14 +457,5 @@ func TestRefusedLaunches(t *testing.T) {
 		{"requirements that allow and exclude", requirements(func(q *types.InstanceRequirementsRequest) {
 			q.AllowedInstanceTypes, q.ExcludedInstanceTypes = []string{"m*"}, []string{"c*"}
 		}), "InvalidParameterCombination", ""},
-	} {
-		err := row.call()
-		got, message, _ := code(err)
-		if got != row.code || !strings.Contains(message, row.message) {
-			t.Errorf("%s: got %s: %s (%v), want %s: …%s…", row.name, got, message, err, row.code, row.message)
-		}
-	}
-	if after := w.dump(); after != before {
-		t.Error("refused requests changed the store")
-	}
+	})
 }
