@@ -87,7 +87,6 @@ func TestNodegroupRefusals(t *testing.T) {
 	there, here := w.network()
 	w.create("c", there)
 	w.create("elsewhere")
-	w.create("young", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.33") })
 	w.create("busy")
 	if _, err := w.client.UpdateClusterConfig(t.Context(), &eks.UpdateClusterConfigInput{Name: aws.String("busy"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,9 @@
 // and its update object are one transaction, and that transaction fails if anyone else has written the cluster since it
 // was judged, so that two updates never run at once.
 //
+// Managed node groups go the same way, one level down: [record.Nodegroup] is wanted, the node-group controller writes
+// [record.NodegroupState], and nodegroup.go puts them together.
+//
 // https://docs.aws.amazon.com/eks/latest/APIReference/Welcome.html
 package eks
 
