@@ -33,6 +33,9 @@ type design struct {
 	local    []netip.Addr
 	services []netip.Addr
 	ports    []port // by ENI
+	// endpoints are the ENIs of interface endpoints. Nothing is plugged in there: the AWS APIs answer at their addresses, which are the
+	// router's own.
+	endpoints []port
 	// internet says that a gateway to the internet is attached; public are the public addresses by private one.
 	internet bool
 	public   map[netip.Addr]netip.Addr
@@ -93,6 +96,16 @@ func (p port) alias() string {
 		alias += fmt.Sprintf(" eth%d", p.eni.Attachment.DeviceIndex)
 	}
 	return alias + " " + p.eni.MACAddress
+}
+
+// singles are the ENI's addresses without its prefixes.
+func (p port) singles() (all []netip.Addr) {
+	for _, a := range p.addresses() {
+		if a.IsSingleIP() {
+			all = append(all, a.Addr())
+		}
+	}
+	return all
 }
 
 // addresses are the ENI's addresses and prefixes: what is delivered to the port.
@@ -264,12 +277,7 @@ func (d *design) readPorts(ctx context.Context, n *Network, region string, subne
 		p := port{eni: eni, subnet: in}
 		switch {
 		case eni.InterfaceType == ec2types.NetworkInterfaceTypeVpcEndpoint:
-			// The AWS APIs answer at its addresses, which are the router's own.
-			for _, a := range p.addresses() {
-				if a.IsSingleIP() {
-					d.services = append(d.services, a.Addr())
-				}
-			}
+			d.endpoints = append(d.endpoints, p)
 			continue
 		case gateways[eni.ID] != "":
 			p.kind, p.holder = natHolder, gateways[eni.ID]
@@ -308,6 +316,9 @@ func (d *design) readLocal(n *Network) {
 		d.services = append(d.services, nth(d.cidrs[0], 2))
 	}
 	d.local = slices.Clone(d.services)
+	for _, e := range d.endpoints {
+		d.local = append(d.local, e.singles()...)
+	}
 	for _, s := range d.subnets {
 		d.local = append(d.local, s.gateway())
 	}

@@ -134,7 +134,8 @@ func clamp(size uint16) []expr.Any {
 	}
 }
 
-// inputRules guard what the router answers itself: the services of AWS, to those whose source is their own.
+// inputRules guard what the router answers itself: the services of AWS, to those whose source is their own, and the ENIs of interface
+// endpoints, to those whom in addition the security groups at both ends let through.
 func (d *design) inputRules(r *ruleset) {
 	var all []netip.Prefix
 	for _, a := range d.services {
@@ -149,6 +150,10 @@ func (d *design) inputRules(r *ruleset) {
 	c.rule(unrouted(), drop())
 	c.rule(addressInSet(false, false, "services"), accept())
 	c.rule(addressInSet(false, true, "services6"), accept())
+	if len(d.endpoints) > 0 {
+		c.rule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
+		c.rule([]expr.Any{meta(expr.MetaKeyIIFNAME), dispatch("egress")})
+	}
 }
 
 // securityGroupRules filter new connections by the groups of the ENIs at both ends. ENIs with the same groups share chains.
@@ -158,21 +163,14 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 	leaving := r.chain("ingress", nil)
 	used := map[string]bool{}
 	combinations := map[string]bool{}
-	for _, p := range d.ports {
-		key := linkName(p.link())
-		if p.kind == natHolder { // NAT gateways have no security groups
-			egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, leaving.name))
-			ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictAccept, ""))
-			continue
-		}
+	// combine makes the chains of an ENI's groups, and gives back what follows "in-" and "out-" in their names.
+	combine := func(p port) string {
 		groups := slices.Sorted(slices.Values(p.eni.SecurityGroupIDs))
 		h := fnv.New64a()
 		h.Write([]byte(strings.Join(groups, " ")))
 		name := fmt.Sprintf("%016x", h.Sum64())
-		egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, "out-"+name))
-		ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictGoto, "in-"+name))
 		if combinations[name] {
-			continue
+			return name
 		}
 		combinations[name] = true
 		out, in := r.chain("out-"+name, nil), r.chain("in-"+name, nil)
@@ -186,6 +184,35 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 		}
 		out.rule(drop())
 		in.rule(drop())
+		return name
+	}
+	for _, p := range d.ports {
+		key := linkName(p.link())
+		if p.kind == natHolder { // NAT gateways have no security groups
+			egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, leaving.name))
+			ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictAccept, ""))
+			continue
+		}
+		name := combine(p)
+		egress.elements = append(egress.elements, sendTo(key, expr.VerdictGoto, "out-"+name))
+		ingress.elements = append(ingress.elements, sendTo(key, expr.VerdictGoto, "in-"+name))
+	}
+	doors := map[bool]*set{ // by whether it is of IPv6: the ENIs of interface endpoints, which have no port
+		false: {name: "endpoints", key: nftables.TypeIPAddr, data: nftables.TypeVerdict},
+		true:  {name: "endpoints6", key: nftables.TypeIP6Addr, data: nftables.TypeVerdict},
+	}
+	for _, p := range d.endpoints {
+		name := combine(p)
+		for _, a := range p.singles() {
+			door := doors[a.Is6()]
+			door.elements = append(door.elements, sendTo(a.AsSlice(), expr.VerdictGoto, "in-"+name))
+		}
+	}
+	if len(d.endpoints) > 0 {
+		r.add(doors[false])
+		r.add(doors[true])
+		leaving.rule(ipv4(), []expr.Any{load(destinationIPv4), dispatch("endpoints")})
+		leaving.rule(ipv6(), []expr.Any{load(destinationIPv6), dispatch("endpoints6")})
 	}
 	r.add(egress)
 	r.add(ingress)
@@ -220,7 +247,7 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 // memberSets are the addresses of the members of groups that rules refer to.
 func (d *design) memberSets(r *ruleset, groups map[string]bool) {
 	members := map[string][]netip.Prefix{}
-	for _, p := range d.ports {
+	for _, p := range slices.Concat(d.ports, d.endpoints) {
 		for _, id := range p.eni.SecurityGroupIDs {
 			if groups[id] {
 				members[id] = append(members[id], p.addresses()...)

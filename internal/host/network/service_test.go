@@ -23,14 +23,10 @@ func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 	table := w.newRouteTable(v, record.Route{Destination: "169.254.0.0/16", Target: "eni-gone"}, defaultRoute("nat-gone"))
 	change(w, record.Subnets, s, func(s *record.Subnet) { s.NetworkACLID, s.RouteTableID = closed.ID, table.ID })
 	client := w.newENI(s, "", 0, []record.SecurityGroup{w.newGroup(v)}, "100.64.1.10")
-	endpoint := w.newENI(s, "", 0, nil, "100.64.1.50")
-	change(w, record.NetworkInterfaces, endpoint, func(e *record.NetworkInterface) {
-		e.InterfaceType, e.Attachment.InstanceID, e.RequesterManaged = "vpc_endpoint", "", true
-	})
 	w.plugged(client)
 	w.settle(v)
 	router := VPCNamespace(v.ID)
-	for _, address := range []string{"169.254.169.254:80", "10.0.0.2:53", "169.254.169.253:53", netip.AddrPortFrom(APIAddress(w.o.PublicRange), 443).String(), "100.64.1.50:443"} {
+	for _, address := range []string{"169.254.169.254:80", "10.0.0.2:53", "169.254.169.253:53", netip.AddrPortFrom(APIAddress(w.o.PublicRange), 443).String()} {
 		w.serve(router, address)
 		w.echo(router, address)
 		if seen, err := w.call(instanceOf(client), "", address); err != nil || seen != "100.64.1.10" {
@@ -42,6 +38,47 @@ func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 	}
 	w.serve(router, "100.64.1.1:80")
 	w.reaches(instanceOf(client), "100.64.1.1:80", false) // the gateway of the subnet serves nothing
+}
+
+func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.newVPC("10.0.0.0/16")
+	s, other := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
+	clients := w.newGroup(v, everything(true))
+	door := w.newGroup(v, record.SecurityGroupRule{Protocol: "tcp", FromPort: 443, ToPort: 443, GroupID: clients.ID})
+	toDoor := w.newGroup(v, record.SecurityGroupRule{Egress: true, Protocol: "tcp", FromPort: 443, ToPort: 443, GroupID: door.ID})
+	endpoint := w.newENI(s, "", 0, []record.SecurityGroup{door}, "10.0.1.50")
+	change(w, record.NetworkInterfaces, endpoint, func(e *record.NetworkInterface) {
+		e.InterfaceType, e.Attachment.InstanceID, e.RequesterManaged = "vpc_endpoint", "", true
+	})
+	client := w.newENI(other, "", 0, []record.SecurityGroup{clients}, "10.0.2.10")
+	neighbour := w.newENI(s, "", 0, []record.SecurityGroup{clients}, "10.0.1.10")
+	stranger := w.newENI(s, "", 0, w.open(v), "10.0.1.11")
+	silent := w.newENI(s, "", 0, []record.SecurityGroup{w.newGroup(v)}, "10.0.1.12")
+	narrow := w.newENI(s, "", 0, []record.SecurityGroup{toDoor}, "10.0.1.13")
+	w.plugged(client, neighbour, stranger, silent, narrow)
+	w.settle(v)
+	for _, port := range []string{"443", "80"} {
+		w.serve(VPCNamespace(v.ID), "10.0.1.50:"+port)
+	}
+	if seen, err := w.call(instanceOf(client), "", "10.0.1.50:443"); err != nil || seen != "10.0.2.10" {
+		t.Errorf("from a group that is let in: seen as %q, %v", seen, err)
+	}
+	w.reaches(instanceOf(neighbour), "10.0.1.50:443", true)
+	w.reaches(instanceOf(client), "10.0.1.50:80", false)    // another port
+	w.reaches(instanceOf(stranger), "10.0.1.50:443", false) // of no group that is let in
+	w.reaches(instanceOf(silent), "10.0.1.50:443", false)   // of one that lets nothing out
+	w.reaches(instanceOf(narrow), "10.0.1.50:443", false)   // let out to it, and not in
+
+	change(w, record.SecurityGroups, door, func(g *record.SecurityGroup) {
+		g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "tcp", FromPort: 443, ToPort: 443, CIDRIPv4: "10.0.1.0/24"})
+	})
+	w.settle(v)
+	w.reaches(instanceOf(stranger), "10.0.1.50:443", true)
+	w.reaches(instanceOf(narrow), "10.0.1.50:443", true)
+	w.reaches(instanceOf(silent), "10.0.1.50:443", false)
+	w.reaches(instanceOf(client), "10.0.1.50:443", true)
 }
 
 func TestForgedSourcesAreDropped(t *testing.T) {
