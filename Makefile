@@ -30,7 +30,7 @@ down: ## stop the daemon; clusters keep running
 	@bin/coracle down
 
 .PHONY: demo
-demo: tested-bundles up ## a guided tour: role, cluster, kubectl, upgrade
+demo: tested-bundles up ## a guided tour: cluster, nodes, pods, access, upgrade
 	@bin/coracle demo
 
 .PHONY: build

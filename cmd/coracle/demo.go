@@ -11,7 +11,7 @@ func demoCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Take a guided tour: role, cluster, kubectl, access, upgrade",
+		Short: "Take a guided tour: cluster, nodes, pods, access, upgrade",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := dataDir(cmd)

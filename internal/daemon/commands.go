@@ -176,7 +176,7 @@ Coracle serves AWS at %s (account %s, %s).
 
   eval "$(%s env%s)"
   aws sts get-caller-identity
-  %s demo%s      # a guided tour: role, cluster, kubectl, upgrade
+  %s demo%s      # a guided tour: cluster, nodes, pods, access, upgrade
   %s status%s    # what runs
 `, EndpointURL(s.Listen), s.Account, s.Region, program, flag, program, flag, program, flag)
 	finder := bundle.New(bundle.Options{Dir: bundles, DataDir: string(dir)})

@@ -30,7 +30,7 @@ import (
 )
 
 // Demo walks through what works, step by step, with the real clients: the AWS SDK over the
-// network, and kubectl.
+// network, and kubectl. What it shows of nodes is in demonodes.go.
 func Demo(ctx context.Context, w io.Writer, dir datadir.Dir, bundles, cluster string, keep bool) error {
 	if _, held, err := dir.Holder(); err != nil {
 		return err
@@ -43,7 +43,7 @@ func Demo(ctx context.Context, w io.Writer, dir datadir.Dir, bundles, cluster st
 	}
 	defer os.RemoveAll(d.scratch)
 	for _, step := range []func(context.Context) error{
-		d.introduce, d.makeRole, d.findSubnets, d.createCluster, d.greet, d.useIt, d.letSomebodyIn, d.whoDidIt, d.upgrade,
+		d.introduce, d.makeRole, d.findSubnets, d.createCluster, d.greet, d.useIt, d.createNodegroup, d.runPods, d.letSomebodyIn, d.whoDidIt, d.upgrade, d.upgradeNodes,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -59,6 +59,8 @@ func Demo(ctx context.Context, w io.Writer, dir datadir.Dir, bundles, cluster st
 // demo is one walk.
 type demo struct {
 	w       io.Writer
+	dir     datadir.Dir
+	real    bool // machines are; else they are simulated
 	cluster string
 	role    string // of the cluster
 	reader  string // of somebody who may look
@@ -91,7 +93,7 @@ func newDemo(w io.Writer, dir datadir.Dir, bundles, cluster string) (*demo, erro
 		return nil, err
 	}
 	d := &demo{
-		w: w, cluster: cluster, role: cluster + "-cluster", reader: cluster + "-reader",
+		w: w, dir: dir, real: realMachines(s), cluster: cluster, role: cluster + "-cluster", reader: cluster + "-reader",
 		region: s.Region, endpoint: EndpointURL(s.Listen), root: all[s.Account],
 	}
 	// Upgrade from the version before to the default, or from the default to the one after.
@@ -430,7 +432,10 @@ func (d *demo) upgrade(ctx context.Context) error {
 }
 
 func (d *demo) cleanUp(ctx context.Context) error {
-	d.say("And it is gone again.", "aws eks delete-cluster --name "+d.cluster)
+	if err := d.deleteNodegroup(ctx); err != nil {
+		return err
+	}
+	d.say("Then the cluster.", "aws eks delete-cluster --name "+d.cluster)
 	if _, err := d.eks.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: &d.cluster}); err != nil {
 		return err
 	}
@@ -464,6 +469,6 @@ func (d *demo) cleanUp(ctx context.Context) error {
 			return err
 		}
 	}
-	d.say("Node groups, add-ons and workloads on nodes come next; docs/differences-from-aws.md says what is there.")
+	d.say("docs/differences-from-aws.md says what is missing or otherwise.")
 	return nil
 }

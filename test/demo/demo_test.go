@@ -17,9 +17,12 @@ func TestTheTourEndsWellTwice(t *testing.T) {
 			"arn:aws:iam::111122223333:root",
 			"ACTIVE after",
 			"configmap/crew",
+			"   hands", // the node group, a label of the nodes
+			"deployment/lookout",
 			`User "arn:aws:sts::111122223333:assumed-role/demo-reader/ishmael" cannot delete resource "configmaps"`,
 			"403 delete arn:aws:sts::111122223333:assumed-role/demo-reader/ishmael",
 			"Server Version: v1.36.",
+			"Successful after",
 			"aws eks delete-cluster --name demo",
 		} {
 			if !strings.Contains(out, want) {
