@@ -27,6 +27,10 @@ const (
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html#managed-node-update-upgrade
 const forgetting = time.Minute
 
+// ofDeletion is how long a node of a group that is deleted is drained at most: "a few minutes", as EKS says.
+// https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
+const ofDeletion = 5 * time.Minute
+
 var (
 	crashLeaving    = crash.At("nodegroup/leaving-recorded")
 	crashDrained    = crash.At("nodegroup/node-drained")
@@ -62,7 +66,11 @@ type emptying struct {
 // empty goes on with the drain of a member that is leaving.
 func (g *group) empty(ctx context.Context, m member, force bool) (emptying, error) {
 	l := g.state.Leaving[m.ID()]
-	rest := l.Since.Add(g.c.o.DrainTimeout).Sub(g.c.now())
+	limit := g.c.o.DrainTimeout
+	if g.row.Deleting {
+		limit = min(limit, ofDeletion)
+	}
+	rest := l.Since.Add(limit).Sub(g.c.now())
 	e := emptying{late: rest <= 0, again: rest}
 	if g.kube == nil {
 		return e, nil // its API server is away, and says when it is back
