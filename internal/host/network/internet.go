@@ -115,6 +115,15 @@ func (n *Network) makeHost(s *namespace) error {
 	}
 	defer outside.Close()
 	here := &namespace{name: "the host", Handle: outside}
+	// The rules come first: there is no instant at which the link is open to what they keep out.
+	self, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	if err := hostRules(n.o.Owner, n.o.PublicRange).apply(self, &n.applied); err != nil {
+		return err
+	}
 	gateway, address := GatewayAddress(n.o.PublicRange), HostAddress(n.o.PublicRange)
 	inner, err1 := s.LinkByName(hostSide)
 	link, err2 := here.LinkByName(name)
@@ -163,15 +172,7 @@ func (n *Network) makeHost(s *namespace) error {
 	if err := n.internetRoutes(s, inner); err != nil {
 		return err
 	}
-	if err := n.forwardOnHost(here, name); err != nil {
-		return err
-	}
-	self, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return err
-	}
-	defer self.Close()
-	return hostRules(n.o.Owner, n.o.PublicRange).apply(self, &n.applied)
+	return n.forwardOnHost(here, name)
 }
 
 // onlyAddress gives a link one IPv4 address, in place of one of an earlier data directory's range.
