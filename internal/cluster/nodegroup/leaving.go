@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/coracle-eks/coracle/internal/cluster/drain"
 	"github.com/coracle-eks/coracle/internal/crash"
@@ -95,6 +96,8 @@ func (g *group) empty(ctx context.Context, m member, force bool) (emptying, erro
 		l.Blocked = append(l.Blocked, pod.String())
 	}
 	e.done, e.left = p.Done(), p.Left
+	// Budgets are met by pods elsewhere, and the last nodes of a cluster have no elsewhere.
+	e.late = e.late || g.row.Deleting && len(p.Left) > 0 && len(l.Blocked) == len(p.Left) && !g.refuge()
 	e.again = sooner(sooner(rest, p.Again), attention/2) // who listens has to say so
 	if p.Evicted() {
 		if l.Drained.IsZero() {
@@ -111,6 +114,14 @@ func (g *group) empty(ctx context.Context, m member, force bool) (emptying, erro
 		crashDrained.Here()
 	}
 	return e, nil
+}
+
+// refuge says that the cluster has a node outside of the group that takes pods.
+func (g *group) refuge() bool {
+	return slices.ContainsFunc(g.server.nodes.List(), func(o any) bool {
+		n := o.(*corev1.Node)
+		return ready(n) && !n.Spec.Unschedulable && !slices.ContainsFunc(g.members, func(m member) bool { return m.ID() == instanceOf(n) })
+	})
 }
 
 // stay takes back that a member is leaving.
