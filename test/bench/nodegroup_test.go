@@ -159,7 +159,7 @@ func BenchmarkUpgradeNodegroup(b *testing.B) {
 // BenchmarkManyNodegroups times fifty groups of twenty simulated nodes each in one cluster.
 func BenchmarkManyNodegroups(b *testing.B) {
 	const groups, nodes = 50, 20
-	d := harness.Start(b, "CORACLE_MACHINES=simulated")
+	d := harness.Start(b, "CORACLE_MACHINES=simulated", "CORACLE_NODEGROUPS_PER_CLUSTER=100")
 	subnets := roomy(b, d)
 	d.CreateCluster("many", version, d.ClusterRole(), subnets)
 	d.AwaitStatus("many", "ACTIVE")

@@ -111,7 +111,7 @@ func (c *cluster) stubbornFails() {
 
 // forceStubborn updates the same group in spite of the budget.
 func (c *cluster) forceStubborn() {
-	before := c.nodes("stubborn")[0].Spec.ProviderID
+	before := *c.scalingGroup("stubborn").Instances[0].InstanceId
 	id := c.update("update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "stubborn", "--force")
 	c.succeeds("stubborn", id)
 	g := c.becomes("stubborn", ekstypes.NodegroupStatusActive)
@@ -119,8 +119,8 @@ func (c *cluster) forceStubborn() {
 		c.t.Errorf("the release version is %s", *g.ReleaseVersion)
 	}
 	c.settles("stubborn", 1, to)
-	if now := c.nodes("stubborn")[0].Spec.ProviderID; now == before {
-		c.t.Errorf("the node is still %s", now)
+	if now := *c.scalingGroup("stubborn").Instances[0].InstanceId; now == before {
+		c.t.Errorf("the node is still %s", before)
 	}
 	c.Await("condition=Available", "deployment/stubborn", "-n", "stubborn")
 }

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	limit = 3 * time.Minute
+	limit = 5 * time.Minute
 	poll  = 200 * time.Millisecond
 
 	from, to = "1.35", "1.36"

@@ -3,13 +3,16 @@ package nodegroup
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/test/harness"
+	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
 // watch looks at the nodes of a group until done is called, which gives back the fewest that were Ready at once and the most that there were.
@@ -81,13 +84,16 @@ func (c *cluster) upgrade() {
 func (c *cluster) settles(nodegroup string, n int, version string) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%s has %d nodes", nodegroup, n), func() error {
-		nodes := c.nodes(nodegroup)
+		asg := c.scalingGroup(nodegroup)
+		// The node of an instance that is gone stays until the cloud controller manager has looked, NotReady.
+		nodes := slices.DeleteFunc(c.nodes(nodegroup), func(node site.Node) bool {
+			return !node.Ready() && !slices.ContainsFunc(asg.Instances, func(i astypes.Instance) bool { return strings.HasSuffix(node.Spec.ProviderID, "/"+*i.InstanceId) })
+		})
 		for _, node := range nodes {
 			if !node.Ready() || node.Spec.Unschedulable || !strings.HasPrefix(node.Status.NodeInfo.KubeletVersion, "v"+version+".") {
 				return fmt.Errorf("node %s: %s", node.Metadata.Name, harness.Text(node))
 			}
 		}
-		asg := c.scalingGroup(nodegroup)
 		if len(nodes) != n || len(asg.Instances) != n || int(*asg.DesiredCapacity) != n {
 			return fmt.Errorf("there are %d nodes and %s", len(nodes), harness.Text(asg))
 		}
@@ -106,7 +112,7 @@ func (c *cluster) scaleIn() {
 
 // interruption takes the instance of a spot group away. Another comes first.
 func (c *cluster) interruption() {
-	c.createGroup("spot", "--capacity-type", "SPOT", "--instance-types", "m5.large", "m4.large", "--scaling-config", "minSize=1,maxSize=2,desiredSize=1")
+	c.createGroup("spot", "--capacity-type", "SPOT", "--instance-types", "m5.large", "m6i.large", "--scaling-config", "minSize=1,maxSize=2,desiredSize=1")
 	g := c.becomes("spot", ekstypes.NodegroupStatusActive)
 	if g.CapacityType != ekstypes.CapacityTypesSpot {
 		c.t.Errorf("the capacity type is %s", g.CapacityType)
