@@ -20,6 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/uuid"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -63,7 +65,7 @@ func TestMortalGroups(t *testing.T) {
 func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nodegroup.Options{})
-	w.stop()
+	w.halt()
 	w.options.EKS = func(string, string) nodegroup.EKS { return &entries{store: w.store} }
 	server := httptest.NewServer(w.mux)
 	t.Cleanup(server.Close)
@@ -94,11 +96,16 @@ func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 	w.put("ng", func(n *record.Nodegroup) {
 		n.RemoteAccess, n.Labels = &ekstypes.RemoteAccessConfig{Ec2SshKey: aws.String("key")}, map[string]string{"a": "1"}
 	})
-	die("access-entry-created", "role-mapped", "instance-profile-created", "remote-access-created", "launch-template-created", "launch-template-version-created", "scaling-group-created")
+	die("access-entry-created", "instance-profile-created", "remote-access-created", "launch-template-created", "launch-template-version-created", "scaling-group-created")
+	// The API server may be reached at any time in between: the role is mapped then, or has been.
+	if err := w.kube.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), "aws-auth", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	die("role-mapped")
 	w.start()
 	w.serve("ng", 1)
 	w.well("ng")
-	w.stop()
+	w.halt()
 
 	update := record.Update{
 		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, NodegroupName: "ng", Type: ekstypes.UpdateTypeConfigUpdate, Status: ekstypes.UpdateStatusInProgress, CreatedAt: time.Now().UTC(),
@@ -119,7 +126,7 @@ func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
 	if n := len(versions.LaunchTemplateVersions); n != 3 {
 		t.Errorf("the launch template has %d versions, want 3", n)
 	}
-	w.stop()
+	w.halt()
 
 	w.deleting("ng")
 	die("scaling-group-emptied", "scaling-group-deleted", "something-removed", "rows-left")

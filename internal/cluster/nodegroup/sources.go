@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -26,8 +27,9 @@ func (c *Controller) ofUpdate(key string) []string {
 	return []string{record.NodegroupKey(at[0], at[1], at[2], row.Value.NodegroupName)}
 }
 
+// ofCluster takes the key of a cluster, or of a row that belongs to one.
 func (c *Controller) ofCluster(key string) []string {
-	rows, err := c.groups.List(context.Background(), store.Prefix(store.Parts(key)...))
+	rows, err := c.groups.List(context.Background(), store.Prefix(store.Parts(key)[:3]...))
 	if err != nil {
 		return nil // the resync looks again
 	}
@@ -48,6 +50,27 @@ func (c *Controller) ofScalingGroup(key string) []string {
 		return nil
 	}
 	return c.named(at[2])
+}
+
+// depends is the source of the groups that something of a table may concern that its users take away, or put back: all of the account when it
+// is gone, otherwise those with which something is wrong.
+func depends[T any](c *Controller, t store.Table[T]) reconcile.Source {
+	return reconcile.Mapped(t, "", func(key string) []string {
+		ctx := context.Background()
+		_, err := t.Get(ctx, key)
+		rows, listed := c.groups.List(ctx, store.Prefix(store.Parts(key)[0]))
+		if listed != nil {
+			return nil // the resync looks again
+		}
+		var keys []string
+		for _, row := range rows {
+			state, unknown := c.states.Get(ctx, row.Key)
+			if err != nil || unknown == nil && len(state.Value.Issues) > 0 {
+				keys = append(keys, row.Key)
+			}
+		}
+		return keys
+	})
 }
 
 func (c *Controller) ofMember(key string) []string {
