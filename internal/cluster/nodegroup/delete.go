@@ -60,8 +60,9 @@ func (g *group) removeScalingGroup(ctx context.Context) (wait time.Duration, gon
 		return 0, true, nil
 	}
 	name := g.scalingName()
-	if aws.ToInt32(g.asg.DesiredCapacity) > 0 || aws.ToInt32(g.asg.MinSize) > 0 {
-		_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name, MinSize: aws.Int32(0), DesiredCapacity: aws.Int32(0)})
+	if aws.ToInt32(g.asg.MaxSize) > 0 {
+		zero := aws.Int32(0)
+		_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name, MinSize: zero, MaxSize: zero, DesiredCapacity: zero})
 		if err != nil && code(err) != "ScalingActivityInProgress" {
 			return 0, false, fmt.Errorf("empty Auto Scaling group %s: %w", name, err)
 		}

@@ -73,17 +73,6 @@ func (g *group) health(ctx context.Context) error {
 	return nil
 }
 
-// missingSubnets are the group's subnets that are gone.
-func (g *group) missingSubnets(ctx context.Context) []string {
-	var ids []string
-	for _, id := range g.row.SubnetIDs {
-		if _, err := record.Subnets(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); err != nil && missing(err) == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
 // launches says why the Auto Scaling group cannot launch as many instances as are desired.
 func (g *group) launches(ctx context.Context) error {
 	serving := int32(0)

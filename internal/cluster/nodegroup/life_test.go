@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -421,6 +422,47 @@ func TestHealth(t *testing.T) {
 		})
 		w.delete(name)
 	}
+	// A public subnet that gives no public addresses.
+	gateway := must(w.ec2.CreateInternetGateway(ctx, &ec2.CreateInternetGatewayInput{}))(t).InternetGateway.InternetGatewayId
+	must(w.ec2.AttachInternetGateway(ctx, &ec2.AttachInternetGatewayInput{InternetGatewayId: gateway, VpcId: &w.cluster.VPCID}))(t)
+	public := must(w.ec2.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &w.cluster.VPCID, CidrBlock: aws.String("10.0.8.0/24"), AvailabilityZone: aws.String(worldRegion + "a")}))(t).Subnet.SubnetId
+	table := must(w.ec2.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &w.cluster.VPCID}))(t).RouteTable.RouteTableId
+	must(w.ec2.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: table, DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: gateway}))(t)
+	must(w.ec2.AssociateRouteTable(ctx, &ec2.AssociateRouteTableInput{RouteTableId: table, SubnetId: public}))(t)
+	w.put("public", func(n *record.Nodegroup) { n.SubnetIDs = []string{*public} })
+	if i := w.ails("public", ekstypes.NodegroupIssueCodeEc2SubnetInvalidConfiguration); !slices.Equal(i.ResourceIds, []string{*public}) || !w.state("public").Failed {
+		t.Errorf("%s", text([]ekstypes.Issue{i}))
+	}
+	w.delete("public")
+
+	// A subnet with fewer addresses than nodes are desired: it waits, and is active when less is.
+	small := must(w.ec2.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &w.cluster.VPCID, CidrBlock: aws.String("10.0.9.0/28"), AvailabilityZone: aws.String(worldRegion + "a")}))(t).Subnet.SubnetId
+	w.put("small", func(n *record.Nodegroup) {
+		n.SubnetIDs = []string{*small}
+		n.Scaling.MaxSize, n.Scaling.DesiredSize = aws.Int32(20), aws.Int32(14)
+	})
+	if i := w.ails("small", ekstypes.NodegroupIssueCodeInsufficientFreeAddresses); !slices.Equal(i.ResourceIds, []string{*small}) || w.state("small").Created {
+		t.Errorf("%s", text([]ekstypes.Issue{i}))
+	}
+	w.desire("small", 2)
+	w.serve("small", 2)
+	w.well("small")
+	w.delete("small")
+
+	// What cannot be launched, whenever it is tried.
+	users := must(w.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("mine"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+		SecurityGroupIds: []string{"sg-00000000000000000"},
+	}}))(t).LaunchTemplate
+	w.put("unlaunchable", func(n *record.Nodegroup) {
+		n.Template.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Id: users.LaunchTemplateId, Version: aws.String("1")}
+	})
+	w.until("unlaunchable fails", func() error {
+		if s := w.state("unlaunchable"); !s.Failed || len(s.Issues) != 1 {
+			return errors.New(text(s.Issues))
+		}
+		return nil
+	})
+	w.delete("unlaunchable")
 	w.delete("ng")
 	w.nothingLeft()
 }

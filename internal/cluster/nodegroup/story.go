@@ -68,9 +68,9 @@ func (g *group) make(ctx context.Context) error {
 	}
 	g.blocked = blocked // nodes may have another way in
 	if g.state.Failed && g.asg == nil {
-		return nil
+		return nil // for good
 	}
-	for _, step := range []func(context.Context) error{g.profile, g.remoteAccess, g.template, g.scalingGroup} {
+	for _, step := range []func(context.Context) error{g.publicAddresses, g.profile, g.remoteAccess, g.template, g.scalingGroup} {
 		if g.blocked {
 			return nil
 		}
