@@ -32,11 +32,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// TestMortalGroups is the controller in a process of its own, which TestTheControllerMayDieAfterEachThingItMakes starts to have it killed.
+// TestMortalGroups is the controller in a process of its own, which other tests start to have it killed.
 func TestMortalGroups(t *testing.T) {
 	endpoint, prefix, url := os.Getenv("MORTAL_ETCD"), os.Getenv("MORTAL_PREFIX"), os.Getenv("MORTAL_URL")
 	if endpoint == "" {
-		t.Skip("runs as a process of TestTheControllerMayDieAfterEachThingItMakes")
+		t.Skip("runs as a process of other tests")
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second})
 	if err != nil {
@@ -47,8 +47,12 @@ func TestMortalGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := aws.Config{Region: worldRegion, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", "")}
+	drain, err := time.ParseDuration(os.Getenv("MORTAL_DRAIN"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	controller := nodegroup.New(nodegroup.Options{
-		Store: s,
+		Store: s, DrainTimeout: drain,
 		Config: func(context.Context, record.Cluster, string, ...string) (*rest.Config, error) {
 			return clientcmd.BuildConfigFromFlags("", os.Getenv("MORTAL_KUBECONFIG"))
 		},
@@ -62,32 +66,40 @@ func TestMortalGroups(t *testing.T) {
 	}
 }
 
-func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nodegroup.Options{})
-	w.halt()
-	w.options.EKS = func(string, string) nodegroup.EKS { return &entries{store: w.store} }
+// mortal gives back what starts the controller in a process of its own, again and again, to die at one point after the other. drain is its drain timeout.
+func (w *world) mortal() (die func(drain time.Duration, points ...string)) {
+	w.t.Helper()
 	server := httptest.NewServer(w.mux)
-	t.Cleanup(server.Close)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	w.t.Cleanup(server.Close)
+	kubeconfig := filepath.Join(w.t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, w.server.Kubeconfig("eks:node-manager"), 0o600); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	die := func(points ...string) {
-		t.Helper()
+	return func(drain time.Duration, points ...string) {
+		w.t.Helper()
 		for _, point := range points {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 			mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortalGroups$")
-			mortal.Env = append(os.Environ(), crash.Environment+"=nodegroup/"+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+server.URL, "MORTAL_KUBECONFIG="+kubeconfig)
+			mortal.Env = append(os.Environ(), crash.Environment+"=nodegroup/"+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+server.URL,
+				"MORTAL_KUBECONFIG="+kubeconfig, "MORTAL_DRAIN="+drain.String())
 			out, err := mortal.CombinedOutput()
 			timedOut := ctx.Err() != nil
 			cancel()
 			var exit *exec.ExitError
 			if timedOut || !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("at %s it did not die: %v\n%s", point, err, out)
+				w.t.Fatalf("at %s it did not die: %v\n%s", point, err, out[max(0, len(out)-4000):])
 			}
 		}
 	}
+}
+
+func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nodegroup.Options{})
+	w.halt()
+	w.options.EKS = func(string, string) nodegroup.EKS { return &entries{store: w.store} }
+	mortal := w.mortal()
+	die := func(points ...string) { t.Helper(); mortal(0, points...) }
 	must(record.Clusters(w.store).Modify(t.Context(), w.cluster.Key(), func(c *record.Cluster) error {
 		c.AuthenticationMode = ekstypes.AuthenticationModeApiAndConfigMap
 		return nil

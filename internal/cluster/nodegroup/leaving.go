@@ -146,6 +146,7 @@ func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 			return err
 		}
 		crashTerminated.Here()
+		g.c.log.Info("node is drained", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "instance", m.ID(), "why", l.Why, "after", l.Terminated.Sub(l.Since).Round(time.Millisecond))
 	}
 	_, err := g.scaling.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 		InstanceId: m.Instance.InstanceId, ShouldDecrementDesiredCapacity: &decrement,
