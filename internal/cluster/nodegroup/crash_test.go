@@ -9,6 +9,8 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/coracle-eks/coracle/internal/cluster/nodegroup"
 	"github.com/coracle-eks/coracle/internal/crash"
@@ -62,6 +64,8 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	if _, cordoned := w.nodes("ng"); len(cordoned) > 0 {
 		t.Errorf("cordoned: %v", cordoned)
 	}
+
+	must(w.kube.CoreV1().Pods("default").Patch(t.Context(), "stuck", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))(t)
 
 	// Scaling in, and a repair.
 	w.halt()

@@ -117,7 +117,7 @@ func (g *group) emptyDeparting(ctx context.Context, m member) (time.Duration, er
 			return e.again, err
 		}
 		if !e.done {
-			g.c.log.Warn("a node goes with pods that do not end", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "pods", e.left, "after", g.c.now().Sub(l.Since).Round(time.Second))
+			g.c.log.Warn("a node goes with pods that do not end", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "pods", e.left, "endpoints", e.to, "after", g.c.now().Sub(l.Since).Round(time.Second))
 		}
 		crashDeparted.Here()
 	}

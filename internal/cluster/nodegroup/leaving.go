@@ -61,6 +61,7 @@ type emptying struct {
 	done  bool          // nothing is left, and the node's traffic has forgotten it
 	late  bool          // it took the drain timeout
 	left  []drain.Pod   // what is still there
+	to    []string      // EndpointSlices that still send traffic to it
 	again time.Duration // when to look again although nothing is heard
 }
 
@@ -95,7 +96,7 @@ func (g *group) empty(ctx context.Context, m member, force bool) (emptying, erro
 	for _, pod := range p.Blocked() {
 		l.Blocked = append(l.Blocked, pod.String())
 	}
-	e.done, e.left = p.Done(), p.Left
+	e.done, e.left, e.to = p.Done(), p.Left, p.Serving
 	// Budgets are met by pods elsewhere, and the last nodes of a cluster have no elsewhere.
 	e.late = e.late || g.row.Deleting && len(p.Left) > 0 && len(l.Blocked) == len(p.Left) && !g.refuge()
 	e.again = sooner(sooner(rest, p.Again), attention/2) // who listens has to say so
