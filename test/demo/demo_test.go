@@ -2,17 +2,31 @@
 package demo
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coracle-eks/coracle/test/harness"
 )
+
+// tour is what the tour prints, which has to end well.
+func tour(t *testing.T, d *harness.Daemon) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	out, err := d.Command(ctx, "", "coracle", "demo", "--data-dir", d.Dir, "--bundles", harness.Root()+"/bin/bundles").CombinedOutput()
+	if err != nil {
+		t.Fatalf("coracle demo: %v\n%s", err, out)
+	}
+	return string(out)
+}
 
 func TestTheTourEndsWellTwice(t *testing.T) {
 	t.Parallel()
 	d := harness.Start(t)
 	for range 2 {
-		out := d.Run("", "coracle", "demo", "--data-dir", d.Dir, "--bundles", harness.Root()+"/bin/bundles")
+		out := tour(t, d)
 		for _, want := range []string{
 			"arn:aws:iam::111122223333:root",
 			"ACTIVE after",
