@@ -20,8 +20,7 @@ import (
 func TestManyGroups(t *testing.T) {
 	t.Parallel()
 	const groups, nodes = 50, 2
-	d := harness.Start(t, "CORACLE_MACHINES=simulated", "CORACLE_NODEGROUPS_PER_CLUSTER=100",
-		"CORACLE_NODEGROUP_DRAIN_TIMEOUT=10s") // the budget of CoreDNS does not allow the last node to be drained
+	d := harness.Start(t, "CORACLE_MACHINES=simulated", "CORACLE_NODEGROUPS_PER_CLUSTER=100")
 	subnets := d.Subnets()
 	d.CreateCluster("many", to, d.ClusterRole(), subnets)
 	d.AwaitStatus("many", "ACTIVE")
