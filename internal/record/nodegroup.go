@@ -157,6 +157,8 @@ type NodegroupRoll struct {
 	// Desired is, in the scale-down phase, the desired capacity that the Auto Scaling group had last: when it has more, somebody else scales up, such
 	// as the Cluster Autoscaler. 0 before the phase.
 	Desired int32 `json:",omitempty"`
+	// Suspended says that the update suspended AZRebalance of the Auto Scaling group, and is to resume it.
+	Suspended bool `json:",omitempty"`
 	// Waiting is since when nothing can go on before nodes become Ready; zero while something can.
 	Waiting time.Time `json:",omitzero"`
 	// Failing is why the update will fail, once the group is as it was before.

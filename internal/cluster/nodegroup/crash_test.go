@@ -35,7 +35,7 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	least := w.least("web")
 	w.halt()
 	id := w.update("ng", "1.36", false)
-	dies(time.Minute, "update-begun", "update-phase-begun", "scaled-up", "cordons-recorded", "leaving-recorded", "node-drained", "termination-recorded", "leaving-recorded",
+	dies(time.Minute, "update-begun", "update-phase-begun", "scaled-up", "cordons-recorded", "suspension-recorded", "leaving-recorded", "node-drained", "termination-recorded", "leaving-recorded",
 		"node-drained", "termination-recorded", "update-phase-begun", "scaled-down", "update-ended")
 	w.start()
 	w.succeeded(w.ended(id))

@@ -161,6 +161,11 @@ func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
 				wait = sooner(wait, rest)
 				continue
 			}
+		} else if _, leaving := g.leaving(m); g.kube != nil && !leaving && g.state.Roll == nil && drain.Cordoned(m.Node) {
+			// It left for the warm pool, and is back.
+			if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
+				return 0, err
+			}
 		}
 		if err := g.complete(ctx, m.ID(), launchHook); err != nil {
 			return 0, err

@@ -150,6 +150,30 @@ func TestDepartures(t *testing.T) {
 			w.left("last", lost, "spot", func(l record.NodegroupLeaving) bool { return !l.Drained.IsZero() })
 			w.available("last", 2)
 		},
+		"a node that comes back from the warm pool takes pods again": func(w *world) {
+			w.create("warm", 2, func(n *record.Nodegroup) {
+				n.WarmPool = &ekstypes.WarmPoolConfig{Enabled: aws.Bool(true), PoolState: ekstypes.WarmPoolStateStopped, MinSize: aws.Int32(0), MaxGroupPreparedCapacity: aws.Int32(2), ReuseOnScaleIn: aws.Bool(true)}
+			})
+			members := w.members("warm")
+			pool := func() []astypes.Instance {
+				return must(w.scaling.DescribeWarmPool(w.t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String(w.state("warm").AutoScalingGroup)}))(w.t).Instances
+			}
+			w.desire("warm", 1)
+			w.until("one waits in the pool", func() error {
+				if p := pool(); len(p) != 1 || p[0].LifecycleState != astypes.LifecycleStateWarmedStopped {
+					return fmt.Errorf("there are %v", p)
+				}
+				return nil
+			})
+			if _, cordoned := w.nodes("warm"); len(cordoned) != 1 {
+				w.t.Errorf("cordoned: %v", cordoned)
+			}
+			w.desire("warm", 2)
+			w.settled("warm", 3, map[string]int{"1.35": 2})
+			if now := w.members("warm"); !slices.Equal(now, members) {
+				w.t.Errorf("there were %v, there are %v", members, now)
+			}
+		},
 		"a group that is deleted drains its nodes, budgets or not": func(w *world) {
 			w.create("deleted", 2)
 			w.web("deleted", "deleted", 2, 0)

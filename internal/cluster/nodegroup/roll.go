@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/cluster/drain"
@@ -24,6 +25,7 @@ const maxParallel = 100
 var (
 	crashRollBegun  = crash.At("nodegroup/update-begun")
 	crashRollPhase  = crash.At("nodegroup/update-phase-begun")
+	crashSuspended  = crash.At("nodegroup/suspension-recorded")
 	crashRollFailed = crash.At("nodegroup/update-failing")
 	crashRollEnded  = crash.At("nodegroup/update-ended")
 )
@@ -93,6 +95,9 @@ func (g *group) phase(ctx context.Context, next record.NodegroupPhase) error {
 
 // ended ends the update.
 func (g *group) ended(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
+	if err := g.resumeBalancing(ctx); err != nil {
+		return err
+	}
 	if err := g.finish(ctx, status, errs...); err != nil {
 		return err
 	}
@@ -178,6 +183,49 @@ func (g *group) setSizes(ctx context.Context, largest, desired int32) error {
 
 // zone is the availability zone of a member.
 func (m member) zone() string { return aws.ToString(m.Instance.AvailabilityZone) }
+
+// balancing is the process of an Auto Scaling group that evens out its zones: it would take nodes away whose turn has not come.
+const balancing = "AZRebalance"
+
+func (g *group) balances() bool {
+	return !slices.ContainsFunc(g.asg.SuspendedProcesses, func(p astypes.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == balancing })
+}
+
+// suspendBalancing lets nobody but the update take nodes away to even out zones, until it ends.
+func (g *group) suspendBalancing(ctx context.Context) error {
+	if !g.balances() {
+		return nil
+	}
+	if !g.state.Roll.Suspended {
+		g.state.Roll.Suspended = true
+		if err := g.save(ctx); err != nil {
+			return err
+		}
+		crashSuspended.Here()
+	}
+	_, err := g.scaling.SuspendProcesses(ctx, &autoscaling.SuspendProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName, ScalingProcesses: []string{balancing}})
+	if err != nil {
+		return fmt.Errorf("suspend %s of Auto Scaling group %s: %w", balancing, aws.ToString(g.asg.AutoScalingGroupName), err)
+	}
+	return nil
+}
+
+// resumeBalancing takes that back, unless it was somebody else who suspended it.
+func (g *group) resumeBalancing(ctx context.Context) error {
+	if g.asg == nil || g.state.Roll == nil || !g.state.Roll.Suspended {
+		return nil
+	}
+	_, err := g.scaling.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName, ScalingProcesses: []string{balancing}})
+	if err != nil {
+		return fmt.Errorf("resume %s of Auto Scaling group %s: %w", balancing, aws.ToString(g.asg.AutoScalingGroupName), err)
+	}
+	return nil
+}
+
+// wanted is how many nodes there are to be in the end: as many as before, unless somebody has raised the minimum meanwhile.
+func (g *group) wanted() int32 {
+	return max(*g.state.Roll.Before.DesiredSize, aws.ToInt32(g.asg.MinSize))
+}
 
 // shuffled are members in a random order.
 func shuffled(members []member) []member {

@@ -35,9 +35,14 @@ func (w *world) settled(name string, most int32, versions map[string]int) {
 		}
 		return nil
 	})
-	got, cordoned := w.nodes(name)
-	if !maps.Equal(got, versions) || len(cordoned) > 0 {
-		w.t.Errorf("nodes by version: %v, want %v; cordoned: %v", got, versions, cordoned)
+	w.until("these are its nodes", func() error {
+		if got, cordoned := w.nodes(name); !maps.Equal(got, versions) || len(cordoned) > 0 {
+			return fmt.Errorf("nodes by version: %v, want %v; cordoned: %v", got, versions, cordoned)
+		}
+		return nil
+	})
+	if g := w.asg(name); len(g.SuspendedProcesses) > 0 {
+		w.t.Errorf("suspended: %v", *g.SuspendedProcesses[0].ProcessName)
 	}
 	if g := w.asg(name); aws.ToInt32(g.DesiredCapacity) != int32(desired) || aws.ToInt32(g.MaxSize) != most || aws.ToInt32(g.MinSize) != 0 {
 		w.t.Errorf("the group is of %d, %d at most, want %d and %d", *g.DesiredCapacity, *g.MaxSize, desired, most)
@@ -144,6 +149,15 @@ func TestUpdates(t *testing.T) {
 			w.succeeded(w.ended(u.ID))
 			if now := w.members("labels"); !slices.Equal(now, before) {
 				w.t.Errorf("there were %v, there are %v", before, now)
+			}
+		},
+		"zones are evened out after it, unless its owner does not want that": func(w *world) {
+			w.create("uneven", 2)
+			name := aws.String(w.state("uneven").AutoScalingGroup)
+			must(w.scaling.SuspendProcesses(w.t.Context(), &autoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AZRebalance"}}))(w.t)
+			w.succeeded(w.ended(w.update("uneven", "1.36", false)))
+			if g := w.asg("uneven"); len(g.SuspendedProcesses) != 1 {
+				w.t.Errorf("suspended: %v", g.SuspendedProcesses)
 			}
 		},
 		"a node that its owner cordoned is replaced like the others": func(w *world) {

@@ -38,11 +38,17 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 	if err != nil || !done {
 		return wait, err
 	}
-	var serving int32
+	var serving, staying int32
 	for _, m := range g.members {
 		if g.counts(m) {
 			serving++
 		}
+		if g.stays(m) {
+			staying++
+		}
+	}
+	if staying > aws.ToInt32(g.asg.DesiredCapacity) {
+		return 0, nil // the Auto Scaling group takes away what it launched too much
 	}
 	if serving < aws.ToInt32(g.asg.DesiredCapacity) {
 		if rest := g.waiting(); rest > 0 {
@@ -57,7 +63,7 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 // sizes. done says that it has them, and that the nodes are gone.
 func (g *group) shrink(ctx context.Context) (wait time.Duration, done bool, err error) {
 	r := g.state.Roll
-	nodes := *r.Before.DesiredSize
+	nodes := g.wanted()
 	defer func() { r.Desired = aws.ToInt32(g.asg.DesiredCapacity) }()
 	if free := min(g.unlaunched(), aws.ToInt32(g.asg.DesiredCapacity)-nodes); free > 0 { // nothing has to be terminated for what was not launched
 		if err := g.setSizes(ctx, aws.ToInt32(g.asg.MaxSize), aws.ToInt32(g.asg.DesiredCapacity)-free); err != nil {

@@ -56,9 +56,9 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	return 0, g.phase(ctx, record.NodegroupUpgrade)
 }
 
-// labelled says that a node has the labels by which EKS knows its own.
+// labelled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their user data gives them.
 func (g *group) labelled(m member) bool {
-	return m.Node.Labels[groupLabel] == g.row.Name && m.Node.Labels["eks.amazonaws.com/nodegroup-image"] != ""
+	return g.custom() || m.Node.Labels[groupLabel] == g.row.Name && m.Node.Labels["eks.amazonaws.com/nodegroup-image"] != ""
 }
 
 // cordonOld makes the old nodes unschedulable and takes them out of load balancers, and remembers those that it did so to.

@@ -16,7 +16,10 @@ import (
 // more being drained than may be unavailable, and no node that serves is picked while too many are missing for another reason: a node that
 // was terminated counts until another has come for it.
 func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
-	nodes := *g.state.Roll.Before.DesiredSize
+	if err := g.suspendBalancing(ctx); err != nil {
+		return 0, err
+	}
+	nodes := g.wanted()
 	if g.row.UpdateConfig.UpdateStrategy != ekstypes.NodegroupUpdateStrategiesMinimal {
 		if err := g.cordonOld(ctx); err != nil {
 			return 0, err
