@@ -286,10 +286,10 @@ func TestTheDaemonMayDieAnywhere(t *testing.T) {
 		if p == "controlplane/upgrade-failing" { // only an upgrade that fails comes there: the controller's own tests do
 			return true
 		}
-		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network and autoscaling die there.
+		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network, autoscaling and nodegroup die there.
 		// Images are made once for all clusters, and the tests of image die of that.
 		room, _, _ := strings.Cut(p, "/")
-		return slices.Contains([]string{"machine", "network", "autoscaling", "image"}, room)
+		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup"}, room)
 	})}
 	role, subnets := d.ClusterRole(), d.Subnets()
 	d.Kill()
