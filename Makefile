@@ -61,7 +61,8 @@ setup: ## install what the tests need and this machine lacks (aws, kubectl)
 
 .PHONY: test
 test: setup daemon tested-bundles node ## set up, build and run the tests
-	go test -timeout 25m ./...
+	@# The longest first, so that nothing waits for them alone in the end.
+	go test -timeout 25m ./test/nodegroup ./test/nodes ./test/demo ./...
 
 .PHONY: test-all
 test-all: setup daemon bundles node ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
