@@ -126,7 +126,7 @@ func BenchmarkUpgradeNodegroup(b *testing.B) {
 	g.create("workers", 3, func(in *eks.CreateNodegroupInput) { in.Version = aws.String(from) })
 	g.active("workers")
 	s.AwaitNodes(s.RunInstances(1, s.AL2023(to), s.SubnetIDs[0], s.NodeConfig("--node-labels=role=client"))...)
-	s.Serve("workers")
+	s.Workload("workers")
 	start := time.Now()
 	out, err := g.client.UpdateNodegroupVersion(b.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: &s.Cluster, NodegroupName: aws.String("workers"), Version: aws.String(to)})
 	if err != nil {

@@ -1,7 +1,7 @@
 package nodegroup
 
 // workload starts what must not be disturbed, and who would notice.
-func (c *cluster) workload() { c.Serve("workers") }
+func (c *cluster) workload() { c.Workload("workers") }
 
 // answered fails the test for any request that failed.
 func (c *cluster) answered() {

@@ -75,9 +75,9 @@ spec:
   - {name: client, image: ` + harness.Agnhost + `, command: [fetch, -t, "5", -every, 50ms, "http://%s/hostname"]}
 `
 
-// Serve starts a Service of two replicas and ten pods more on the nodes of a managed node group, and on a node with the label role=client somebody who
+// Workload starts a Service of two replicas and ten pods more on the nodes of a managed node group, and on a node with the label role=client somebody who
 // never stops asking it: see [Site.Refused].
-func (s *Site) Serve(nodegroup string) {
+func (s *Site) Workload(nodegroup string) {
 	s.t.Helper()
 	s.Apply(strings.ReplaceAll(workload, "GROUP", nodegroup))
 	s.Await("condition=Available", "deployment/web", "deployment/batch", "-n", "demo")
@@ -93,7 +93,7 @@ func (s *Site) Serve(nodegroup string) {
 	}
 }
 
-// Refused are the requests that failed since Serve, a line each, and how often the client had to be started again.
+// Refused are the requests that failed since Workload, a line each, and how often the client had to be started again.
 func (s *Site) Refused() (failed []string, restarts int) {
 	s.t.Helper()
 	for line := range strings.Lines(s.Run(s.Config, "kubectl", "logs", "-n", "demo", "client")) {
