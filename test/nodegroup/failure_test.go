@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -134,6 +135,10 @@ func (c *cluster) noAddresses() {
 	}
 	full, err := client.CreateSubnet(ctx, &ec2sdk.CreateSubnetInput{VpcId: subnets.Subnets[0].VpcId, CidrBlock: aws.String("172.31.255.0/28"), AvailabilityZone: subnets.Subnets[0].AvailabilityZone})
 	if err != nil {
+		c.t.Fatal(err)
+	}
+	// The VPC's main route table makes it a public subnet.
+	if _, err := client.ModifySubnetAttribute(ctx, &ec2sdk.ModifySubnetAttributeInput{SubnetId: full.Subnet.SubnetId, MapPublicIpOnLaunch: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}); err != nil {
 		c.t.Fatal(err)
 	}
 	for range 11 {
