@@ -154,12 +154,10 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 	}
 	out := &ssm.GetParametersByPathOutput{NextToken: next, Parameters: []types.Parameter{}}
 	for _, name := range page {
-		if label != nil {
-			for _, l := range label {
-				if rows[name].Labels[l] != 0 {
-					name += ":" + l
-					break
-				}
+		for _, l := range label {
+			if rows[name].Labels[l] != 0 {
+				name += ":" + l
+				break
 			}
 		}
 		p, err := s.get(ctx, name)

@@ -35,6 +35,7 @@ type boot struct {
 }
 
 // errNotMIME is what EKS says of user data that it cannot merge with its own.
+//lint:ignore ST1005 these are EKS's words
 var errNotMIME = errors.New("User data was not in the MIME multipart format.")
 
 // userData is what a node boots by: the user's part, if there is one, with EKS's own after it.
@@ -104,6 +105,7 @@ func (b boot) nodeConfig() ([]byte, error) {
 func (b boot) toml(users []byte) ([]byte, error) {
 	document := map[string]any{}
 	if err := toml.Unmarshal(users, &document); err != nil {
+		//lint:ignore ST1005 these are EKS's words
 		return nil, fmt.Errorf("User data was not in the TOML format: %w.", err)
 	}
 	table := func(in map[string]any, name string) (map[string]any, error) {
@@ -112,6 +114,7 @@ func (b boot) toml(users []byte) ([]byte, error) {
 		}
 		t, ok := in[name].(map[string]any)
 		if !ok {
+			//lint:ignore ST1005 these are EKS's words
 			return nil, fmt.Errorf("User data was not in the TOML format: %s is not a table.", name)
 		}
 		return t, nil

@@ -129,11 +129,12 @@ func (n *Network) makeHost(s *namespace) error {
 	link, err2 := here.LinkByName(name)
 	if err1 != nil || err2 != nil {
 		// One end without the other is half of a removal, or of somebody else's.
+		// Where it cannot be taken away, it cannot be made anew below, and that says why.
 		if err1 == nil {
-			err1 = s.LinkDel(inner)
+			_ = s.LinkDel(inner)
 		}
 		if err2 == nil {
-			err2 = here.LinkDel(link)
+			_ = here.LinkDel(link)
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = name, gatewayMTU
