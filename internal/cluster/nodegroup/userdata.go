@@ -35,6 +35,7 @@ type boot struct {
 }
 
 // errNotMIME is what EKS says of user data that it cannot merge with its own.
+//
 //lint:ignore ST1005 these are EKS's words
 var errNotMIME = errors.New("User data was not in the MIME multipart format.")
 
