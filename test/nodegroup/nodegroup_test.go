@@ -92,6 +92,7 @@ func TestManagedNodeGroups(t *testing.T) {
 	step("what never joins", (*cluster).muteFails)
 	step("launch that fails", (*cluster).noAddresses)
 	step("scaling in", (*cluster).scaleIn)
+	step("scaling from zero", (*cluster).fromZero)
 	step("spot interruption", (*cluster).interruption)
 	step("nobody was refused", (*cluster).answered)
 	step("delete", (*cluster).delete)

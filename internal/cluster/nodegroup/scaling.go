@@ -46,7 +46,7 @@ func (g *group) scalingGroup(ctx context.Context) error {
 			},
 		})
 		if err != nil && code(err) != "AlreadyExists" {
-			return g.scalingRefused(err)
+			return g.scalingRefused(ctx, err)
 		}
 		crashScalingGroup.Here()
 		if err := g.describe(ctx); err != nil {
@@ -62,14 +62,14 @@ func (g *group) scalingGroup(ctx context.Context) error {
 }
 
 // scalingRefused says in EKS's words why Auto Scaling refuses the group.
-func (g *group) scalingRefused(err error) error {
+func (g *group) scalingRefused(ctx context.Context, err error) error {
 	text := message(err)
 	issue := ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration, Message: &text, ResourceIds: []string{g.scalingName()}}
 	switch {
 	case code(err) != "ValidationError":
 		return fmt.Errorf("make Auto Scaling group %s: %w", g.scalingName(), err)
 	case strings.Contains(text, "subnet ID") && strings.Contains(text, "does not exist"):
-		issue.Code, issue.ResourceIds = ekstypes.NodegroupIssueCodeEc2SubnetNotFound, g.missingSubnets(context.Background())
+		issue.Code, issue.ResourceIds = ekstypes.NodegroupIssueCodeEc2SubnetNotFound, g.missingSubnets(ctx)
 	case strings.Contains(text, "launch template"), strings.Contains(text, "LaunchTemplate"):
 		issue.Code = ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration
 	}
@@ -106,7 +106,7 @@ func (g *group) useTemplate(ctx context.Context) error {
 	}
 	_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: ptr(g.scalingName()), MixedInstancesPolicy: g.instancesPolicy()})
 	if err != nil {
-		return g.scalingRefused(err)
+		return g.scalingRefused(ctx, err)
 	}
 	crashTemplateUsed.Here()
 	g.state.ScalingTemplate = g.state.LaunchTemplateVersion
@@ -148,7 +148,7 @@ func (g *group) scale(ctx context.Context) error {
 			AutoScalingGroupName: ptr(g.scalingName()), MinSize: g.row.Scaling.MinSize, MaxSize: g.row.Scaling.MaxSize, DesiredCapacity: g.row.Scaling.DesiredSize,
 		})
 		if err != nil {
-			return g.scalingRefused(err)
+			return g.scalingRefused(ctx, err)
 		}
 		crashResized.Here()
 		g.state.ScalingChange = g.row.ScalingChange

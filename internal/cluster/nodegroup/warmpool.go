@@ -39,6 +39,9 @@ func (g *group) warmPool(ctx context.Context) error {
 	in := &autoscaling.PutWarmPoolInput{
 		AutoScalingGroupName: &name, MinSize: want.MinSize, MaxGroupPreparedCapacity: want.MaxGroupPreparedCapacity, PoolState: poolStates[want.PoolState],
 	}
+	if in.MaxGroupPreparedCapacity == nil && have != nil && have.MaxGroupPreparedCapacity != nil {
+		in.MaxGroupPreparedCapacity = aws.Int32(-1) // which takes it away
+	}
 	if want.ReuseOnScaleIn != nil {
 		in.InstanceReusePolicy = &astypes.InstanceReusePolicy{ReuseOnScaleIn: want.ReuseOnScaleIn}
 	}
@@ -48,7 +51,7 @@ func (g *group) warmPool(ctx context.Context) error {
 		return nil
 	}
 	if _, err := g.scaling.PutWarmPool(ctx, in); err != nil {
-		return g.scalingRefused(err)
+		return g.scalingRefused(ctx, err)
 	}
 	return nil
 }
