@@ -21,6 +21,7 @@ type Update struct {
 	NodegroupName string
 	NodegroupID   string `json:",omitempty"` // of the group that had the name then
 	AddonName     string
+	AddonID       string `json:",omitempty"` // of the add-on that had the name then
 	Type          ekstypes.UpdateType
 	Params        []ekstypes.UpdateParam
 	Status        ekstypes.UpdateStatus
@@ -32,6 +33,8 @@ type Update struct {
 	// stop it.
 	PreviousTemplate *NodegroupTemplate `json:",omitempty"`
 	Force            bool               `json:",omitempty"`
+	// PreviousAddon is what the update of an add-on returns to when it fails.
+	PreviousAddon *AddonConfig `json:",omitempty"`
 	// ClientRequestToken and RequestHash are of the request that started the update.
 	ClientRequestToken string
 	RequestHash        string

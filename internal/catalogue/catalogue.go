@@ -1,0 +1,96 @@
+// Package catalogue is what EKS publishes about its add-ons: their versions, what these are compatible with, how they may be configured, and the
+// objects that they are made of.
+//
+// An add-on is a directory of data files: addon.yaml says all but the objects, which are in templates beside it, and the JSON schema of its
+// configuration. Those of EKS are below addons/ and part of the program; a user's own ("private add-ons") are directories of the same form below the
+// directory that [Options.Dir] names, found as soon as they are there.
+//
+// The package is pure but for reading that directory: it renders objects and applies none.
+// https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html
+package catalogue
+
+import (
+	"encoding/json"
+	"log/slog"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Options say where a Catalogue's entries come from.
+type Options struct {
+	// Dir has the user's own entries; it need not exist. Empty: there are none.
+	Dir string
+	// Data reads a file of a component that was built for an add-on, such as the CRDs that come with its module. Only Render needs it.
+	Data func(build Build, name string) ([]byte, error)
+	Log  *slog.Logger // slog.Default() when nil; an entry of the user's that cannot be read is logged once and left out
+}
+
+// Addon is one entry. It is read-only.
+type Addon struct {
+	Name             string // "vpc-cni"
+	Type             string // "networking"
+	Publisher, Owner string // "eks", "aws"
+	DefaultNamespace string // "kube-system"
+	Marketplace      *ekstypes.MarketplaceInformation
+	// Private is set for an entry of the user's.
+	Private bool
+	// Versions are sorted, newest first.
+	Versions []Version
+}
+
+// Version is a version of an add-on. It is read-only.
+type Version struct {
+	Addon   string // its name
+	Version string // "v1.23.2-eksbuild.1"
+	// Architectures and ComputeTypes are as EKS names them: "amd64", "ec2".
+	Architectures, ComputeTypes []string
+	Compatibilities             []Compatibility
+	RequiresConfiguration       bool
+	RequiresIAMPermissions      bool
+	// Identities are its service accounts that take an IAM role, the first of them the one of serviceAccountRoleArn.
+	Identities []Identity
+	// Schema is the JSON schema of its configuration.
+	Schema json.RawMessage
+
+	entry *entry // what it is rendered from
+}
+
+// Compatibility says that a version may be used with a Kubernetes version.
+type Compatibility struct {
+	Minor   string // "1.35"
+	Default bool   // it is what CreateAddon takes when asked for none
+}
+
+// Identity is a service account of an add-on that takes an IAM role.
+type Identity struct {
+	ServiceAccount string
+	// ManagedPolicies are the ARNs of those that EKS recommends.
+	ManagedPolicies []string
+	// PodIdentity says that it supports EKS Pod Identity.
+	PodIdentity bool
+}
+
+// Site is what a version is rendered for.
+type Site struct {
+	Cluster  record.Cluster
+	Endpoint string // of its API server, as users know it
+	Minor    string // the Kubernetes version that its control plane runs, "1.35"
+	Config   record.AddonConfig
+}
+
+// Object is one of the objects that an add-on is made of.
+type Object struct {
+	*unstructured.Unstructured
+	// Yields are paths of fields that EKS sets but leaves to whoever else sets them, in the form of conflicts: values of environment variables, the number
+	// of replicas. Those that the user's configuration speaks of are not among them.
+	Yields []string
+}
+
+// ConfigurationError says what is wrong with configurationValues.
+type ConfigurationError struct {
+	// Path is where, "$.resources.limits"; Reason what.
+	Path, Reason string
+}
