@@ -88,7 +88,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}
 	c.controllers = append(c.controllers, addon.New(addon.Options{
 		Store: d.store, Config: planes.Config, Images: image.References, Log: d.log,
-	}).Controller())
+	}).Controllers()...)
 	c.controllers = append(c.controllers, nodecertificates.New(nodecertificates.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
 		EC2: func(account, region string) nodecertificates.EC2 { return d.eksEC2(account, region) },

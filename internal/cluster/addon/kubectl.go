@@ -10,46 +10,9 @@ import (
 	"net/url"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-
-	"github.com/coracle-eks/coracle/internal/record"
 )
-
-// apply puts the add-ons into the cluster, as "kubectl apply" of its version does.
-func (c *Controller) apply(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) error {
-	objects, err := Manifests(cluster, plane.Endpoint, c.o.Images(cluster.Region, plane.Version))
-	if err != nil {
-		return err
-	}
-	config, err := c.o.Config(ctx, cluster, user, group)
-	if err != nil {
-		return err
-	}
-	k, err := newKubectl(config)
-	if err != nil {
-		return err
-	}
-	defer k.client.CloseIdleConnections()
-	if err := k.introduce(ctx); err != nil {
-		return err
-	}
-	// What runs pods comes last, so that all that they need is there.
-	for _, workloads := range []bool{false, true} {
-		group, working := errgroup.WithContext(ctx)
-		group.SetLimit(8)
-		for _, o := range objects {
-			if workloads == (o.GroupVersionKind().Group == "apps") {
-				group.Go(func() error { return k.apply(working, o) })
-			}
-		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // kubectl speaks to an API server as that program does. What it asks and how it names itself is seen in the audit log.
 type kubectl struct {

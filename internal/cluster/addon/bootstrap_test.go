@@ -72,7 +72,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := New(Options{Store: s, Config: server.ConfigFor, Images: func(string, string) map[string]string { return images }})
-	if _, err := again.Reconcile(t.Context(), c.Key()); err != nil {
+	if _, err := again.bootstrap.Reconcile(t.Context(), c.Key()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := system.Get(t.Context(), "kube-proxy", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -106,11 +106,11 @@ func TestInterruptedApplyIsCompleted(t *testing.T) {
 	controller := New(Options{Store: s, Config: server.ConfigFor, Images: func(string, string) map[string]string { return images }})
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := controller.Reconcile(interrupted, c.Key()); err == nil {
+	if _, err := controller.bootstrap.Reconcile(interrupted, c.Key()); err == nil {
 		t.Fatal("nothing was interrupted")
 	}
 	for range 2 {
-		if _, err := controller.Reconcile(t.Context(), c.Key()); err != nil {
+		if _, err := controller.bootstrap.Reconcile(t.Context(), c.Key()); err != nil {
 			t.Fatal(err)
 		}
 		// As if the daemon had died before it recorded what it did.
@@ -135,7 +135,7 @@ func serves(client *kubernetes.Clientset, group, resource string) bool {
 func run(t *testing.T, c *Controller) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- reconcile.Run(ctx, c.log, c.Controller()) }()
+	go func() { ended <- reconcile.Run(ctx, c.log, c.Controllers()...) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -1,0 +1,134 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// bootstrapUser is who applies the add-ons of a new cluster; the group lets it.
+const (
+	bootstrapUser  = "eks:cluster-bootstrap"
+	bootstrapGroup = "system:masters"
+)
+
+// bootstrap gives new clusters their self-managed add-ons.
+//
+// Once a cluster's API server is ready it applies them, in the way of kubectl, unless the cluster was created with bootstrapSelfManagedAddons
+// false. It does so once: from then on they are their users', and neither a change of theirs nor an upgrade of the cluster is undone or
+// followed, as on AWS (https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html, "self-managed"). That it was done stands in the
+// [record.SelfManagedAddons] row of the cluster, which this controller alone writes.
+type bootstrap struct {
+	o        Options
+	clusters store.Table[record.Cluster]
+	planes   store.Table[record.ControlPlane]
+	addons   store.Table[record.SelfManagedAddons]
+}
+
+// The instructions at which a test kills the daemon.
+var (
+	crashBootstrapApplied  = crash.At("addon/applied")
+	crashBootstrapRecorded = crash.At("addon/recorded")
+)
+
+func newBootstrap(o Options) *bootstrap {
+	return &bootstrap{
+		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), addons: record.SelfManagedAddonsTable(o.Store),
+	}
+}
+
+// controller is what reconcile.Run runs. Its keys are those of clusters.
+func (b *bootstrap) controller() reconcile.Controller {
+	return reconcile.Controller{
+		Name:      "bootstrap",
+		Reconcile: b.Reconcile,
+		Sources: []reconcile.Source{
+			reconcile.Table(b.clusters, ""),
+			reconcile.Table(b.planes, ""),
+			reconcile.Table(b.addons, ""),
+		},
+		Workers:    8,
+		MaxBackoff: 15 * time.Second,
+	}
+}
+
+// Reconcile applies the add-ons of the cluster of that key, if nobody has.
+func (b *bootstrap) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	applied, err := b.addons.Get(ctx, key)
+	done := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{}, err
+	}
+	row, err := b.clusters.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		if done {
+			err = b.addons.Delete(ctx, applied)
+		} else {
+			err = nil
+		}
+		return reconcile.Result{Gone: true}, err
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	cluster := row.Value
+	if done && applied.Value.ClusterID == cluster.ID || cluster.Deleting || !cluster.BootstrapSelfManagedAddons {
+		return reconcile.Result{}, nil
+	}
+	plane, err := b.planes.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (!plane.Value.Ready || plane.Value.ClusterID != cluster.ID) {
+		return reconcile.Result{}, nil // its row will change
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := b.apply(ctx, cluster, plane.Value); err != nil {
+		return reconcile.Result{}, fmt.Errorf("apply the add-ons of cluster %s: %w", cluster.Name, err)
+	}
+	crashBootstrapApplied.Here()
+	_, err = b.addons.Put(ctx, key, record.SelfManagedAddons{ClusterID: cluster.ID, Version: plane.Value.Version, AppliedAt: time.Now().UTC()})
+	crashBootstrapRecorded.Here()
+	return reconcile.Result{}, err
+}
+
+// apply puts the add-ons into the cluster, as "kubectl apply" of its version does.
+func (b *bootstrap) apply(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) error {
+	objects, err := Manifests(cluster, plane.Endpoint, b.o.Images(cluster.Region, plane.Version))
+	if err != nil {
+		return err
+	}
+	config, err := b.o.Config(ctx, cluster, bootstrapUser, bootstrapGroup)
+	if err != nil {
+		return err
+	}
+	k, err := newKubectl(config)
+	if err != nil {
+		return err
+	}
+	defer k.client.CloseIdleConnections()
+	if err := k.introduce(ctx); err != nil {
+		return err
+	}
+	// What runs pods comes last, so that all that they need is there.
+	for _, workloads := range []bool{false, true} {
+		group, working := errgroup.WithContext(ctx)
+		group.SetLimit(8)
+		for _, o := range objects {
+			if workloads == (o.GroupVersionKind().Group == "apps") {
+				group.Go(func() error { return k.apply(working, o) })
+			}
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
