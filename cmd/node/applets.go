@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/kubeproxy"
 	"github.com/coracle-eks/coracle/internal/guest/nodeadm"
 	"github.com/coracle-eks/coracle/internal/guest/systemctl"
+	"github.com/coracle-eks/coracle/internal/guest/warmpool"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 )
 
@@ -44,7 +46,11 @@ var applets = map[string]applet{
 	"provider-id":           func([]string) int { return bootstrap.ProviderID(os.Stdout, os.Stderr) },
 	"bottlerocket-settings": func([]string) int { return bottlerocket.Main(os.Stdout, os.Stderr) },
 	"kube-proxy":            kubeproxy.Main, // in its image
-	"pull-sandbox-image":    func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
+	"eks-warm-pool": func(args []string) int {
+		c := warmpool.Command{IMDS: &imds.Client{}, Stderr: os.Stderr, Systemctl: control.Systemctl}
+		return c.Run(context.Background(), args)
+	},
+	"pull-sandbox-image": func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
 }
 
 var control = systemctl.Command{Stdout: os.Stdout, Stderr: os.Stderr}

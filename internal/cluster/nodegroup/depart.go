@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/coracle-eks/coracle/internal/cluster/drain"
@@ -157,7 +158,7 @@ func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
 			if missing(err) != nil {
 				return 0, err
 			}
-			if rest := row.Value.LaunchedAt.Add(g.c.o.JoinTimeout).Sub(now); err == nil && rest > 0 && !g.row.Deleting {
+			if rest := waiting(row.Value).Add(g.c.o.JoinTimeout).Sub(now); err == nil && rest > 0 && !g.row.Deleting {
 				wait = sooner(wait, rest)
 				continue
 			}
@@ -174,27 +175,67 @@ func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg.WarmPoolConfiguration == nil {
 		return wait, nil
 	}
-	return wait, g.warm(ctx)
+	again, err := g.warm(ctx)
+	return sooner(wait, again), err
 }
 
-// warm lets instances into the warm pool, and out of it when it shrinks: they have no pods. An instance becomes a node when it leaves the pool for the group.
-func (g *group) warm(ctx context.Context) error {
+// waiting is since when an instance waits for the launch hook: one that comes from the warm pool was launched long before.
+func waiting(i record.AutoScalingInstance) time.Time {
+	for _, a := range i.Actions {
+		if a.Hook == launchHook {
+			return a.StartedAt
+		}
+	}
+	return i.LaunchedAt
+}
+
+// bootPause is between two looks at an instance that boots for the warm pool.
+const bootPause = time.Second
+
+// warm lets instances into the warm pool once they have booted and run their user data, and out of it when it shrinks: they have no pods. Their
+// kubelets do not start before they leave the pool for the group (internal/guest/warmpool).
+// https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html
+func (g *group) warm(ctx context.Context) (wait time.Duration, err error) {
 	out, err := g.scaling.DescribeWarmPool(ctx, &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: g.asg.AutoScalingGroupName})
 	if err != nil {
-		return fmt.Errorf("describe the warm pool of Auto Scaling group %s: %w", aws.ToString(g.asg.AutoScalingGroupName), err)
+		return 0, fmt.Errorf("describe the warm pool of Auto Scaling group %s: %w", aws.ToString(g.asg.AutoScalingGroupName), err)
 	}
 	for _, i := range out.Instances {
-		hook := map[astypes.LifecycleState]string{
-			astypes.LifecycleStateWarmedPendingWait: launchHook, astypes.LifecycleStateWarmedTerminatingWait: terminateHook,
-		}[i.LifecycleState]
-		if hook == "" {
+		id, hook := aws.ToString(i.InstanceId), terminateHook
+		switch i.LifecycleState {
+		case astypes.LifecycleStateWarmedPendingWait:
+			hook = launchHook
+			booted, err := g.booted(ctx, id)
+			if err != nil {
+				return 0, err
+			}
+			if !booted {
+				wait = sooner(wait, bootPause)
+				continue
+			}
+		case astypes.LifecycleStateWarmedTerminatingWait:
+		default:
 			continue
 		}
-		if err := g.complete(ctx, aws.ToString(i.InstanceId), hook); err != nil {
-			return err
+		if err := g.complete(ctx, id, hook); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	return wait, nil
+}
+
+// booted says that an instance has come up and run its user data, or has had as long as a node for it.
+func (g *group) booted(ctx context.Context, id string) (bool, error) {
+	key := record.EC2Key(g.row.Account, g.row.Region, id)
+	row, err := g.c.members.Get(ctx, key)
+	if missing(err) != nil {
+		return false, err
+	}
+	if err == nil && g.c.now().After(waiting(row.Value).Add(g.c.o.JoinTimeout)) {
+		return true, nil
+	}
+	machine, err := g.c.machines.Get(ctx, key)
+	return err == nil && machine.Value.InstanceStatus == ec2types.SummaryStatusOk && machine.Value.UserData != "running", missing(err)
 }
 
 // complete lets an instance that waits for a hook go on. One that does not wait any more is no error.

@@ -140,6 +140,7 @@ type Controller struct {
 	members    store.Table[record.AutoScalingInstance]
 	activities store.Table[record.AutoScalingActivity]
 	instances  store.Table[record.Instance]
+	machines   store.Table[record.Machine]
 	servers    *apiserver.Connections[*server]
 
 	mu   sync.Mutex
@@ -166,6 +167,7 @@ func New(o Options) *Controller {
 		clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
 		scaling: record.AutoScalingGroups(o.Store), members: record.AutoScalingInstances(o.Store),
 		activities: record.AutoScalingActivities(o.Store), instances: record.Instances(o.Store),
+		machines: record.Machines(o.Store),
 	}
 	c.servers = apiserver.New[*server](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: user, Agent: agent, What: "watch the nodes of node groups", Log: o.Log,

@@ -257,8 +257,34 @@ time.sleep(100)'`
 	}
 	m.call("start", "missing.service")
 	m.untilState("missing.service", "failed", "failed")
-	if log := m.read("journal/missing.service.log"); !strings.Contains(log, "Failed at step EXEC spawning /nonexistent/program: no such file or directory") || !strings.Contains(log, "status=203/EXEC") {
-		t.Errorf("the journal of missing.service: %s", log)
+	m.until("the journal says why missing.service failed", func() bool { // what a process writes comes through a pipe
+		log := m.read("journal/missing.service.log")
+		return strings.Contains(log, "Failed at step EXEC spawning /nonexistent/program: no such file or directory") && strings.Contains(log, "status=203/EXEC")
+	})
+}
+
+func TestCondition(t *testing.T) {
+	t.Parallel()
+	m := bootMachine(t, map[string]string{
+		"met.service":    "[Service]\nExecCondition=/bin/true\nExecStart=/bin/sleep 100\n",
+		"unmet.service":  "[Service]\nExecCondition=/bin/sh -c 'test -e DIR/go'\nExecStart=/bin/sleep 100\nRestart=always\nRestartSec=1ms\n",
+		"broken.service": "[Service]\nExecCondition=/bin/sh -c 'exit 255'\nExecStart=/bin/sleep 100\n",
+	})
+	if r := m.call("start", "met.service", "unmet.service"); len(r.Errors) != 0 {
+		t.Fatalf("start: %+v", r.Errors)
+	}
+	if u := m.unit("met.service"); u.Active != "active" {
+		t.Errorf("met.service is %+v", u)
+	}
+	if u := m.unit("unmet.service"); u.Active != "inactive" || u.Result != "exec-condition" || u.Restarts != 0 {
+		t.Errorf("unmet.service is %+v", u)
+	}
+	if r := m.call("start", "broken.service"); len(r.Errors) != 1 || m.unit("broken.service").Active != "failed" {
+		t.Errorf("broken.service starts: %+v, and is %+v", r.Errors, m.unit("broken.service"))
+	}
+	m.write("go", "")
+	if r := m.call("start", "unmet.service"); len(r.Errors) != 0 || m.unit("unmet.service").Active != "active" {
+		t.Errorf("unmet.service does not start once its condition is met: %+v", r.Errors)
 	}
 }
 

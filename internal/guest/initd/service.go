@@ -74,6 +74,9 @@ func (u *service) kind() string {
 	return "simple"
 }
 
+// notMet is the result of a unit whose ExecCondition= ends with 1 to 254: it is not started, and has not failed.
+const notMet = "exec-condition"
+
 // failure is a result of systemd's ("exit-code", "timeout", ...) with what happened.
 type failure struct {
 	result string
@@ -137,6 +140,15 @@ func (u *service) start(ctx context.Context) error {
 	var f failure
 	if !errors.As(err, &f) {
 		f = failure{"resources", err}
+	}
+	if f.result == notMet {
+		m.mu.Lock()
+		u.result, u.run = notMet, nil
+		m.mu.Unlock()
+		u.closeOutputs()
+		m.logUnit(u.name, "Skipped due to 'exec-condition'.")
+		m.set(u, "inactive", "dead")
+		return nil
 	}
 	if u.willRestart(def, f.result) {
 		u.fail(f.result, f.err)
@@ -397,6 +409,9 @@ func (u *service) await(ctx context.Context, c *child, setting string, command u
 	m.mu.Unlock()
 	if c.status.Exited() && c.status.ExitStatus() == 0 {
 		return nil
+	}
+	if setting == "ExecCondition" && c.status.Exited() && c.status.ExitStatus() < 255 {
+		return failure{notMet, errors.New("a condition is not met")}
 	}
 	what := "Control process"
 	if setting == "ExecStart" {

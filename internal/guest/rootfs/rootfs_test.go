@@ -107,7 +107,7 @@ func TestWrite(t *testing.T) {
 						t.Errorf("%s wants %s: %v", name, wanted, err)
 					}
 				}
-				for _, setting := range []string{"ExecStart", "ExecStartPre"} {
+				for _, setting := range []string{"ExecStart", "ExecStartPre", "ExecCondition"} {
 					if _, err := u.Commands(setting); err != nil {
 						t.Error(err)
 					}

@@ -340,6 +340,7 @@ func (w *writer) commands() {
 		names = append(names, "bin/cloud-init", "bin/ec2-metadata")
 	}
 	if w.o.KubernetesVersion != "" {
+		names = append(names, "bin/eks-warm-pool")
 		switch w.o.Family {
 		case AL2:
 			names = append(names, "bin/private-dns-name", "bin/provider-id")
