@@ -18,6 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/component"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/host/machine"
@@ -50,9 +51,10 @@ func (d *daemon) publicRange() (netip.Prefix, error) {
 
 // host is what stands in for Amazon's hardware.
 type host struct {
-	programs *program.Programs
-	bundles  *bundle.Bundles
-	images   *image.Registry
+	programs   *program.Programs
+	bundles    *bundle.Bundles
+	components *component.Components // what images of add-ons are built from
+	images     *image.Registry
 
 	endpoints *endpoint.Controller
 	// What follows is nil where machines are simulated.
@@ -65,8 +67,9 @@ func (d *daemon) openHost() (_ *host, err error) {
 		programs: program.Open(program.Options{DataDir: string(d.dir)}),
 		bundles:  bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
 	}
+	h.components = component.Open(program.Options{DataDir: string(d.dir)})
 	h.images, err = image.Open(image.Options{
-		Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles,
+		Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles, Components: h.components,
 		Region: d.settings.Region, Log: d.log,
 	})
 	if err != nil {

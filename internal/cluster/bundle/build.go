@@ -33,6 +33,13 @@ type Module struct {
 	Files   map[string][]byte // the Go module, by path
 	Stamps  map[string]string // values of variables, as the linker's -X sets them
 
+	// Of, if not nil, is a published module of which a copy is built; Files are put into it.
+	Of *Download
+	// Replace are its replace directives, "MODULE" to "MODULE@VERSION", beside those that it has.
+	Replace map[string]string
+	// Sums are lines that are put at the end of its go.sum.
+	Sums []string
+
 	// Title is how messages call it; "Kubernetes 1.35 bundle" when empty.
 	Title string
 	// Dir is its directory in a directory of bundles; "v1.35" when empty.
@@ -99,18 +106,17 @@ func build(ctx context.Context, module Module, dir, env string, progress func(Pr
 		return fail(err)
 	}
 	defer os.RemoveAll(work)
-	for name, content := range module.Files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o755); err != nil {
-			return fail(err)
-		}
-		if err := os.WriteFile(filepath.Join(work, name), content, 0o644); err != nil {
-			return fail(err)
-		}
-	}
-
 	golang, err := exec.LookPath("go")
 	if err != nil {
 		return fail(fmt.Errorf("there is no go command on the PATH: install Go (https://go.dev/dl), or put what was built elsewhere at %s and name its directory in %s", target, env))
+	}
+	step := func(step Step, done, total int, detail string) {
+		at.Step, at.Done, at.Total, at.Detail = step, done, total, detail
+		progress(at)
+	}
+	step(Downloading, 0, 0, "")
+	if err := module.lay(ctx, work, golang); err != nil {
+		return fail(err)
 	}
 	flags := []string{
 		"-trimpath",       // the same sources give the same program, in whichever directory
@@ -123,11 +129,6 @@ func build(ctx context.Context, module Module, dir, env string, progress func(Pr
 	packages := slices.Compact(slices.Sorted(maps.Values(module.programs())))
 
 	// What is not yet in the build cache is what will be compiled. The program itself always counts.
-	step := func(step Step, done, total int, detail string) {
-		at.Step, at.Done, at.Total, at.Detail = step, done, total, detail
-		progress(at)
-	}
-	step(Downloading, 0, 0, "")
 	var stale int
 	var downloads int
 	list := command(ctx, work, golang, slices.Concat([]string{"list", "-deps", "-f", "{{.Stale}}"}, flags, packages)...)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,11 +204,6 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 		missing = errors.Join(missing, err)
 		return entry{Path: path, Source: source, Mode: 0o755}
 	}
-	data := func(name, path string) entry {
-		e := program(name, path)
-		e.Mode = 0o644
-		return e
-	}
 	base, err := baseLayer(r.options.CA)
 	if err != nil {
 		return nil, err
@@ -216,7 +212,6 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	names := References(r.options.Region, minor)
 	inDir := func(dir string, names ...string) (entries []entry) {
 		for _, name := range names {
@@ -228,26 +223,20 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 		{names[Pause], [][]entry{inDir("", "pause")}, v1.Config{
 			Env: []string{pathEnv}, Entrypoint: []string{"/pause"}, User: "65535:65535",
 		}},
-		{names[VPCCNIInit], [][]entry{base, inDir("/init", "aws-vpc-cni-init", "loopback", "portmap", "bandwidth", "host-local", "ptp", "bridge")}, v1.Config{
-			Env: []string{pathEnv}, WorkingDir: "/init", Cmd: []string{"/init/aws-vpc-cni-init"},
-		}},
-		{names[VPCCNI], [][]entry{base, iptables, append(inDir("/app", "aws-vpc-cni", "aws-k8s-agent", "aws-cni", "egress-cni", "grpc-health-probe"),
-			data("10-aws.conflist", "/app/10-aws.conflist"), data("eni-max-pods.txt", "/app/eni-max-pods.txt"))}, v1.Config{
-			Env: []string{pathEnv}, WorkingDir: "/app", Entrypoint: []string{"/app/aws-vpc-cni"},
-		}},
 		// What runs as kube-proxy is coracle-node, which gives the real one a size of the connection tracking table to set (package
 		// kubeproxy in internal/guest).
 		{names[KubeProxy], [][]entry{base, iptables, {{Path: "usr/libexec/kubernetes/kube-proxy", Source: kube, Mode: 0o755}},
 			{program(programs.Machine, "usr/local/bin/kube-proxy")}}, v1.Config{
 			Env: []string{pathEnv}, Entrypoint: []string{"kube-proxy"},
 		}},
-		{names[CoreDNS], [][]entry{base, inDir("", "coredns")}, v1.Config{
-			Env: []string{pathEnv}, Entrypoint: []string{"/coredns"}, User: "nonroot:nonroot",
-			ExposedPorts: map[string]struct{}{"53": {}, "53/udp": {}},
-		}},
 		{Agnhost, [][]entry{base, inDir("", "agnhost")}, v1.Config{
 			Env: []string{pathEnv}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"},
 		}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(shaped)) {
+		recipe, err := shape(name, names[name], base, iptables, r.options.Programs.Path)
+		missing = errors.Join(missing, err)
+		recipes = append(recipes, recipe)
 	}
 	return recipes, missing
 }

@@ -7,6 +7,7 @@
 // images there are. What this package adds is where images come from and who gets them:
 //
 //   - [Registry.Assemble] makes the images of EKS from the programs that were built (package program);
+//   - [Registry.Provide] makes those of add-ons when they are asked for, or fetches them;
 //   - [Registry.Load] takes docker and OCI archives;
 //   - clients push, where ECR allows it ([Access], which internal/aws/ecr is);
 //   - images of public registries are fetched when they are asked for, where there is a network.
@@ -36,6 +37,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/host/component"
 	"github.com/coracle-eks/coracle/internal/host/program"
 )
 
@@ -49,6 +51,8 @@ type Options struct {
 	CA       []byte
 	Programs *program.Programs
 	Bundles  *bundle.Bundles
+	// Components are what images of add-ons are built from; nil: none are.
+	Components *component.Components
 	// Region is where the assembled images are; they are served in every region.
 	Region string
 	// Transport reaches public registries; http.DefaultTransport with short timeouts when nil.
@@ -68,6 +72,13 @@ type Registry struct {
 	unpacking  sync.Mutex
 	pulls      singleflight.Group
 	unreached  unreached
+
+	providing  sync.Mutex
+	provisions map[string]*provision // by reference, while they run
+	making     chan struct{}         // has whose turn it is to build
+	background context.Context       // of provisions; ends with Close
+	stop       context.CancelFunc
+	working    sync.WaitGroup
 }
 
 // Open makes or opens the registry below Options.Dir. Close it.
@@ -78,7 +89,8 @@ func Open(o Options) (*Registry, error) {
 	if o.Transport == nil {
 		o.Transport = publicTransport()
 	}
-	r := &Registry{options: o, assembled: make(map[string]bool)}
+	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision), making: make(chan struct{}, 1)}
+	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -117,7 +129,13 @@ func Open(o Options) (*Registry, error) {
 }
 
 // Close ends what goes on in the background.
-func (r *Registry) Close() error { return r.app.Shutdown() }
+func (r *Registry) Close() error {
+	r.providing.Lock()
+	r.stop()
+	r.providing.Unlock()
+	r.working.Wait()
+	return r.app.Shutdown()
+}
 
 // scratchDir is where layers and archives are prepared: beside the registry, because they may be large.
 func (r *Registry) scratchDir() string { return filepath.Join(r.options.Dir, "scratch") }

@@ -1,0 +1,304 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/kubernetes"
+)
+
+// ErrUnavailable is returned by [Registry.Provide] for an image that cannot be had now, with a reason that its user understands.
+var ErrUnavailable = errors.New("the image is not available")
+
+// unavailable is an ErrUnavailable with its reason.
+type unavailable struct{ reason string }
+
+func (u unavailable) Error() string        { return u.reason }
+func (u unavailable) Is(target error) bool { return target == ErrUnavailable }
+
+// Provide makes sure that the registry has an image of an add-on: one that is built here is built and assembled, others are fetched from where upstream
+// publishes them. It returns at once when the image is there. A build takes minutes on a cold Go cache; it goes on when ctx ends, and who asks again
+// waits for the same. Images are made one after the other, because a build uses all processors.
+//
+// The error is ErrUnavailable when the image cannot be had here and now.
+func (r *Registry) Provide(ctx context.Context, image catalogue.Image) error {
+	r.providing.Lock()
+	if err := r.background.Err(); err != nil {
+		r.providing.Unlock()
+		return err
+	}
+	p := r.provisions[image.Reference]
+	if p == nil {
+		p = &provision{done: make(chan struct{})}
+		r.provisions[image.Reference] = p
+		r.working.Go(func() {
+			p.err = r.provide(r.background, image)
+			r.providing.Lock()
+			delete(r.provisions, image.Reference)
+			r.providing.Unlock()
+			close(p.done)
+		})
+	}
+	r.providing.Unlock()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s: %w", image.Reference, context.Cause(ctx))
+	case <-p.done:
+		return p.err
+	}
+}
+
+// provision is a call of provide that is under way.
+type provision struct {
+	done chan struct{}
+	err  error // once done
+}
+
+func (r *Registry) provide(ctx context.Context, image catalogue.Image) error {
+	minor, own := r.assembledFor(image.Reference)
+	switch there, err := r.has(ctx, image.Reference); {
+	case err != nil:
+		return err
+	case there && image.Build == nil:
+		return nil
+	case there:
+		if current, err := r.isCurrent(image); err != nil || current {
+			return err
+		}
+	}
+	var reasons []string
+	var err error
+	switch {
+	case own:
+		err = r.oneAtATime(ctx, func() error { return r.provideOwn(ctx, minor) })
+	case image.Build != nil:
+		err = r.oneAtATime(ctx, func() error { return r.make(ctx, image) })
+	}
+	if (own || image.Build != nil) && err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		reasons = append(reasons, err.Error())
+	}
+	if image.Public != "" {
+		if err = r.adopt(ctx, image); err == nil {
+			return nil
+		}
+		var refusal *Refusal
+		if !errors.As(err, &refusal) {
+			return err
+		}
+		reasons = append(reasons, refusal.Message)
+	}
+	if len(reasons) == 0 {
+		reasons = append(reasons, fmt.Sprintf("%s is not in Coracle's registry, and upstream publishes no image that could be fetched: \"docker save %[1]s -o FILE\" where it is, \"coracle images load FILE\" here", image.Reference))
+	}
+	return unavailable{strings.Join(reasons, "; ")}
+}
+
+// has reports whether the storage has a reference.
+func (r *Registry) has(ctx context.Context, reference string) (bool, error) {
+	_, err := r.Manifest(ctx, reference)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// assembledFor is the Kubernetes version for whose nodes an image is assembled; ok is false for one that nodes do not have anyway.
+func (r *Registry) assembledFor(reference string) (minor string, ok bool) {
+	repository, tag, err := split(reference)
+	if err != nil {
+		return "", false
+	}
+	for _, v := range kubernetes.Versions() {
+		for _, own := range References(r.options.Region, v.Minor) {
+			if own == join(r.stored(repository), tag) {
+				return v.Minor, true
+			}
+		}
+	}
+	return "", false
+}
+
+// provideOwn assembles the images of a Kubernetes version, whose programs it builds when they are missing.
+func (r *Registry) provideOwn(ctx context.Context, minor string) error {
+	report := r.progress()
+	if _, err := r.options.Bundles.Ensure(ctx, minor, report); err != nil {
+		return err
+	}
+	if err := r.options.Programs.EnsureUpstream(ctx, report); err != nil {
+		return err
+	}
+	return r.Assemble(ctx, minor)
+}
+
+// oneAtATime waits for its turn: a build uses all processors.
+func (r *Registry) oneAtATime(ctx context.Context, do func() error) error {
+	select {
+	case r.making <- struct{}{}:
+		defer func() { <-r.making }()
+		return do()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// make builds an image from its component.
+func (r *Registry) make(ctx context.Context, image catalogue.Image) error {
+	if r.options.Components == nil {
+		return fmt.Errorf("%s is built from %s, and nothing is built here", image.Reference, image.Build.Module)
+	}
+	started := time.Now()
+	if err := r.options.Components.Ensure(ctx, *image.Build, r.progress()); err != nil {
+		return err
+	}
+	recipe, err := r.recipeOf(ctx, image)
+	if err != nil {
+		return err
+	}
+	work, err := r.scratch("layers-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	assembled, err := recipe.make(work, make(map[string]*layer))
+	if err != nil {
+		return err
+	}
+	if err := r.put(ctx, image.Reference, assembled); err != nil {
+		return fmt.Errorf("store %s: %w", image.Reference, err)
+	}
+	if err := r.mark(image); err != nil {
+		return err
+	}
+	r.options.Log.Info("made an image", "image", image.Reference, "of", image.Build.Module+"@"+image.Build.Version, "took", time.Since(started).Round(time.Millisecond))
+	return nil
+}
+
+// recipeOf is that of an image whose component has been built.
+func (r *Registry) recipeOf(ctx context.Context, image catalogue.Image) (recipe, error) {
+	build := *image.Build
+	find := func(name string) (string, error) {
+		if node, ok := strings.CutPrefix(name, "node:"); ok {
+			return r.options.Programs.Path(node)
+		}
+		switch {
+		case build.Programs[name] != "":
+			return r.options.Components.Path(build, name)
+		case build.Data[name] != catalogue.Data{}:
+			return r.options.Components.DataFile(ctx, build, name)
+		}
+		return r.options.Programs.Path(name)
+	}
+	base, err := baseLayer(r.options.CA)
+	if err != nil {
+		return recipe{}, err
+	}
+	var iptables []entry
+	if image.Recipe.Like != "" || slices.Contains(image.Recipe.Base, "iptables") {
+		if iptables, err = iptablesLayer(); err != nil {
+			return recipe{}, err
+		}
+	}
+	if image.Recipe.Like != "" {
+		return shape(image.Recipe.Like, image.Reference, base, iptables, find)
+	}
+	layers := [][]entry{base}
+	if iptables != nil {
+		layers = append(layers, iptables)
+	}
+	var files []entry
+	for _, path := range slices.Sorted(maps.Keys(image.Recipe.Files)) {
+		source, err := find(image.Recipe.Files[path])
+		if err != nil {
+			return recipe{}, err
+		}
+		files = append(files, entry{Path: path, Source: source, Mode: 0o755})
+	}
+	ports := make(map[string]struct{})
+	for _, port := range image.Recipe.Ports {
+		ports[port] = struct{}{}
+	}
+	return recipe{image.Reference, append(layers, files), v1.Config{
+		Env: append([]string{pathEnv}, image.Recipe.Env...), Entrypoint: image.Recipe.Entrypoint, Cmd: image.Recipe.Command,
+		User: image.Recipe.User, WorkingDir: image.Recipe.WorkingDir, ExposedPorts: ports,
+	}}, nil
+}
+
+// marker is the file that says of what an image was made.
+func (r *Registry) marker(reference string) string {
+	return filepath.Join(r.options.Dir, "assembled", "components", strings.NewReplacer("/", "_", ":", "_").Replace(reference))
+}
+
+// ingredients name what an image is made of: equal ones make equal images.
+func (r *Registry) ingredients(image catalogue.Image) (string, error) {
+	content, err := json.Marshal(image.Recipe)
+	return fmt.Sprintf("%s %x", r.options.Components.Version(*image.Build), sha256.Sum256(content)), err
+}
+
+func (r *Registry) mark(image catalogue.Image) error {
+	made, err := r.ingredients(image)
+	if err != nil {
+		return err
+	}
+	marker := r.marker(image.Reference)
+	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(marker+".next", []byte(made), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(marker+".next", marker)
+}
+
+// isCurrent reports whether an image that is there need not be made again: it was loaded, or made of the same.
+func (r *Registry) isCurrent(image catalogue.Image) (bool, error) {
+	made, err := os.ReadFile(r.marker(image.Reference))
+	if errors.Is(err, fs.ErrNotExist) || r.options.Components == nil {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	now, err := r.ingredients(image)
+	return string(made) == now, err
+}
+
+// adopt takes an image from where upstream publishes it: from the storage, where the user has loaded it under that name, or from there.
+func (r *Registry) adopt(ctx context.Context, image catalogue.Image) error {
+	there, err := r.has(ctx, image.Public)
+	if err != nil {
+		return err
+	}
+	if there {
+		loaded, err := r.get(ctx, image.Public)
+		if err != nil {
+			return err
+		}
+		return r.put(ctx, image.Reference, loaded)
+	}
+	return r.pull(ctx, image.Public, image.Reference)
+}
+
+// progress puts the milestones of builds into the log.
+func (r *Registry) progress() func(bundle.Progress) {
+	return bundle.Milestones(func(p bundle.Progress) { r.options.Log.Info(p.String(), "percent", p.Percent()) })
+}
