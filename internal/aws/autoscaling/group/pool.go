@@ -242,8 +242,8 @@ func (c *Controller) newPlan(ctx context.Context, v *view, warm bool) (*plan, er
 // wantsSpot reports whether the next instance is to be a spot instance.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/mixed-instances-groups-set-up-overview.html
 func (p *plan) wantsSpot() bool {
-	if p.distribution == nil {
-		return false
+	if p.distribution == nil || aws.ToInt32(p.distribution.OnDemandPercentageAboveBaseCapacity) >= 100 {
+		return false // not even beyond what is desired: in the warm pool, or before another is replaced
 	}
 	base := aws.ToInt32(p.distribution.OnDemandBaseCapacity)
 	above := max(p.desired-base, 0)
