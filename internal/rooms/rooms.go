@@ -69,7 +69,8 @@ var Rules = []Rule{
 	{"internal/pki", nil, []string{"github.com/aws", "k8s.io"}, "it makes certificates, whosever"},
 	{"internal/port", nil, world, "it chooses a number"},
 	{"internal/datadir", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it names files"},
-	{"internal/admin", nil, world, "the commands' wire: both of its ends are elsewhere"},
+	{"internal/fields", nil, world, "it reads managed fields and prints them: pure"},
+	{"internal/admin", []string{"internal/fields"}, world, "the commands' wire: both of its ends are elsewhere"},
 	{"internal/backup", []string{"internal/datadir", "internal/etcd"}, world, "it packs files and a snapshot"},
 	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/host/program", "internal/process"}, []string{"github.com/aws", "k8s.io"},
 		"it looks at the host and changes nothing"},
@@ -78,7 +79,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, nil,
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
+	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/fields", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
 		"flags and wiring only"},
 
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),

@@ -1,0 +1,137 @@
+package fields
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// EKS is the field manager of EKS's add-ons.
+const EKS = "eks"
+
+// Manager is an entry of metadata.managedFields: who owns fields, and by which operation.
+type Manager struct {
+	Name        string    `json:"manager"`
+	Operation   string    `json:"operation"` // "Apply" or "Update"
+	Subresource string    `json:"subresource,omitempty"`
+	APIVersion  string    `json:"apiVersion"`
+	Time        time.Time `json:"time,omitzero"` // of its last change
+	Fields      int       `json:"fields"`        // how many it owns
+
+	label       string
+	set, leaves *fieldpath.Set
+}
+
+// Object is a version of an object with its owners.
+type Object struct {
+	Content  map[string]any
+	Managers []Manager
+}
+
+// Read reads the managed fields of an object; nil makes an Object without fields.
+func Read(content map[string]any) (Object, error) {
+	o := Object{Content: content}
+	for _, entry := range (&unstructured.Unstructured{Object: content}).GetManagedFields() {
+		m := Manager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource, APIVersion: entry.APIVersion, set: &fieldpath.Set{}}
+		if entry.Time != nil {
+			m.Time = entry.Time.UTC()
+		}
+		if entry.FieldsV1 != nil {
+			if err := m.set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+				return o, fmt.Errorf("the fields of manager %s: %w", m.Name, err)
+			}
+		}
+		m.leaves = m.set.Leaves()
+		m.Fields = m.leaves.Size()
+		o.Managers = append(o.Managers, m)
+	}
+	for i := range o.Managers {
+		o.Managers[i].label = o.label(o.Managers[i])
+	}
+	// EKS first, then who came last.
+	slices.SortStableFunc(o.Managers, func(a, b Manager) int {
+		if (a.Name == EKS) != (b.Name == EKS) {
+			if a.Name == EKS {
+				return -1
+			}
+			return 1
+		}
+		return b.Time.Compare(a.Time)
+	})
+	return o, nil
+}
+
+// label is what a manager is called in the margin: its name, and what it takes to tell its entries apart.
+func (o Object) label(m Manager) string {
+	label := m.Name
+	if m.Subresource != "" {
+		label += "/" + m.Subresource
+	}
+	for _, other := range o.Managers {
+		if other.Name == m.Name && other.Subresource == m.Subresource && other.Operation != m.Operation {
+			return label + " (" + strings.ToLower(m.Operation) + ")"
+		}
+	}
+	return label
+}
+
+// owners are the labels of who owns exactly that field, or, where nobody does, of who owns something atomic that it is a part of: who owns a map such
+// as .data that is not atomic owns that there is one, not what others put into it.
+func (o Object) owners(path fieldpath.Path) []string {
+	var exact, around []string
+	for _, m := range o.Managers {
+		switch {
+		case m.set.Has(path):
+			exact = append(exact, m.label)
+		case m.around(path):
+			around = append(around, m.label)
+		}
+	}
+	if exact != nil {
+		return exact
+	}
+	return around
+}
+
+func (m Manager) around(path fieldpath.Path) bool {
+	for n := len(path) - 1; n > 0; n-- {
+		if m.leaves.Has(path[:n]) {
+			return true
+		}
+	}
+	return false
+}
+
+// eks reports whether EKS is among the owners that owners gives.
+func (o Object) eks(labels []string) bool {
+	for _, m := range o.Managers {
+		if m.Name == EKS && slices.Contains(labels, m.label) {
+			return true
+		}
+	}
+	return false
+}
+
+// hidden are the fields that the API server keeps, and the note of kubectl: not for anybody to own.
+var hidden = map[string]bool{
+	".metadata.creationTimestamp": true, ".metadata.deletionGracePeriodSeconds": true, ".metadata.deletionTimestamp": true,
+	".metadata.generation": true, ".metadata.managedFields": true, ".metadata.resourceVersion": true, ".metadata.selfLink": true, ".metadata.uid": true,
+	".metadata.annotations.deployment.kubernetes.io/revision":                true,
+	".metadata.annotations.deprecated.daemonset.template.generation":         true,
+	".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration": true,
+}
+
+// text is any value in short, as JSON.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

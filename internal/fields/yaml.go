@@ -1,0 +1,265 @@
+package fields
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+)
+
+// long is how many lines a value, or a part of the tree with one owner, may have before it is shortened.
+const long = 24
+
+// field adds the lines of a field. dash goes before the first of them: "- " of an item's first field.
+func (p *printer) field(f *Field, indent int, dash string) {
+	head := dash
+	if f.Name != "" {
+		head += scalar(f.Name) + ":"
+	}
+	switch {
+	case len(f.Fields) > 0 && f.Name == "":
+		p.item(f, indent, dash)
+	case len(f.Fields) > 0:
+		p.add(f.line(indent, head))
+		if n := f.count(); n > long && !p.style.All && f.uniform(f.Owners) {
+			p.add(line{margin: true, owners: f.Owners, bar: f.Managed, mark: ' ', indent: indent + len(dash) + 2, text: fmt.Sprintf("… %d lines (-o wide)", n), style: dim})
+			return
+		}
+		for _, child := range f.Fields {
+			p.child(f, child, indent+len(dash)+2)
+		}
+	default:
+		p.value(f, indent, head)
+	}
+}
+
+func (p *printer) child(f, child *Field, indent int) {
+	if f.List {
+		p.field(child, indent, "- ")
+		return
+	}
+	p.field(child, indent, "")
+}
+
+// item adds a list's item that has fields: its first one stands behind the dash, with what becomes of the item.
+func (p *printer) item(f *Field, indent int, dash string) {
+	if f.List { // a list in a list
+		p.add(f.line(indent, strings.TrimSpace(dash)))
+		for _, child := range f.Fields {
+			p.child(f, child, indent+2)
+		}
+		return
+	}
+	fields := slices.Clone(f.Fields)
+	slices.SortStableFunc(fields, func(a, b *Field) int {
+		return rank(f.Keys, a.Name) - rank(f.Keys, b.Name)
+	})
+	for i, child := range fields {
+		if i > 0 {
+			p.field(child, indent+2, "")
+			continue
+		}
+		at := len(p.lines)
+		p.field(child, indent, dash)
+		if len(child.Fields) == 0 && len(p.lines) == at+1 {
+			p.lines[at].bar = f.Managed // of all that the item is
+		}
+	}
+}
+
+// rank is the place of a name among an item's fields: the keys first.
+func rank(keys []string, name string) int {
+	if i := slices.Index(keys, name); i >= 0 {
+		return i
+	}
+	return len(keys)
+}
+
+// line is one of a field.
+func (f *Field) line(indent int, text string) line {
+	l := line{margin: true, owners: f.Owners, bar: f.Managed, mark: ' ', indent: indent, text: text}
+	switch f.Change {
+	case Added:
+		l.mark, l.style = '+', green
+	case Removed:
+		l.mark, l.style, l.owners = '-', red, f.Before
+	default:
+		l.owners = handover(f.Before, f.Owners)
+	}
+	return l
+}
+
+// handover names owners, with a sign those that were or will be.
+func handover(before, after []string) []string {
+	var all []string
+	for _, o := range after {
+		if !slices.Contains(before, o) {
+			o = "+" + o
+		}
+		all = append(all, o)
+	}
+	for _, o := range before {
+		if !slices.Contains(after, o) {
+			all = append(all, "-"+o)
+		}
+	}
+	return all
+}
+
+// value adds the lines of a field that has no fields.
+func (p *printer) value(f *Field, indent int, head string) {
+	if f.Name != "" {
+		head += " "
+	}
+	switch {
+	case f.Change == Replaced:
+		was, is := f.line(indent, head), f.line(indent, head)
+		was.mark, was.style, was.owners = '-', red, f.Before
+		is.mark, is.style, is.owners = '+', green, f.Owners
+		p.replaced(was, is, f.From, f.Value)
+	case f.Change == Removed:
+		p.write(f.line(indent, head), f.From)
+	case f.Conflict || f.Kept && f.Wanted != nil && text(f.Wanted) != text(f.Value):
+		l := f.line(indent, head)
+		l.mark, l.style = '!', red
+		if f.Kept {
+			l.mark, l.style = '=', cyan
+		}
+		p.write(l, f.Value)
+		l.owners, l.style = []string{"eks wants"}, dim
+		p.write(l, f.Wanted)
+	default:
+		p.write(f.line(indent, head), f.Value)
+	}
+}
+
+// write adds a value behind what is in the line already; text of several lines below it.
+func (p *printer) write(l line, v any) {
+	if s, ok := v.(string); ok && strings.Contains(s, "\n") {
+		p.block(l, strings.Split(strings.TrimSuffix(s, "\n"), "\n"))
+		return
+	}
+	l.text += scalar(v)
+	p.add(l)
+}
+
+func (p *printer) block(l line, lines []string) {
+	head := l
+	head.text += "|"
+	p.add(head)
+	for i, s := range lines {
+		l.text, l.indent = s, head.indent+2
+		if i == long/2 && len(lines) > long && !p.style.All {
+			l.text, l.style = fmt.Sprintf("… %d more lines (-o wide)", len(lines)-i), dim
+			p.add(l)
+			return
+		}
+		p.add(l)
+	}
+}
+
+// replaced adds a value before and after: of text of several lines, those that are not the same.
+func (p *printer) replaced(was, is line, from, to any) {
+	a, b := fmt.Sprint(from), fmt.Sprint(to)
+	_, one := from.(string)
+	_, two := to.(string)
+	if !one || !two || !strings.Contains(a, "\n") && !strings.Contains(b, "\n") {
+		p.write(was, from)
+		p.write(is, to)
+		return
+	}
+	older, newer := strings.Split(strings.TrimSuffix(a, "\n"), "\n"), strings.Split(strings.TrimSuffix(b, "\n"), "\n")
+	head := 0
+	for head < min(len(older), len(newer)) && older[head] == newer[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(older), len(newer))-head && older[len(older)-1-tail] == newer[len(newer)-1-tail] {
+		tail++
+	}
+	same := is
+	same.mark, same.style, same.owners = ' ', plain, handover(was.owners, is.owners)
+	title := same
+	title.text += "|"
+	p.add(title)
+	each := func(l line, lines []string) {
+		for _, s := range lines {
+			l.text, l.indent = s, title.indent+2
+			p.add(l)
+		}
+	}
+	each(same, older[:head])
+	each(was, older[head:len(older)-tail])
+	each(is, newer[head:len(newer)-tail])
+	each(same, older[len(older)-tail:])
+}
+
+// count is how many lines the fields of f take.
+func (f *Field) count() int {
+	n := 0
+	f.each(func(f *Field) {
+		if s, ok := f.Value.(string); ok {
+			n += strings.Count(s, "\n")
+		}
+		n++
+	})
+	return n - 1
+}
+
+// uniform says that all in f has those owners, and stays as it is.
+func (f *Field) uniform(owners []string) bool {
+	same := true
+	f.each(func(f *Field) {
+		same = same && f.Change == Same && !f.Conflict && !f.Kept && slices.Equal(f.Owners, owners) && slices.Equal(f.Before, f.Owners)
+	})
+	return same
+}
+
+// scalar is a value as YAML has it on one line.
+func scalar(v any) string {
+	s, ok := v.(string)
+	if !ok {
+		return text(v)
+	}
+	var read any
+	if err := yaml.Unmarshal([]byte(s), &read); err == nil && read == any(s) && visible(s) == s {
+		return s
+	}
+	return quoted(s)
+}
+
+func quoted(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		return strconv.Quote(s)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// visible writes out what would move the cursor or hide text: names and values come from whoever wrote the object.
+func visible(s string) string {
+	if strings.IndexFunc(s, control) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\t':
+			b.WriteString("    ")
+		case control(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func control(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
