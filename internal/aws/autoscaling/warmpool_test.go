@@ -254,3 +254,19 @@ func TestCapacityRebalancing(t *testing.T) {
 		}
 	}
 }
+
+// A group of on-demand instances has such in its warm pool, too, when it serves with none.
+func TestWarmPoolOfMixedGroupIsOnDemand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("nodes", 0, 1, 0, func(in *autoscaling.CreateAutoScalingGroupInput) {
+		spotOnly(w, in)
+		in.MixedInstancesPolicy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity = aws.Int32(100)
+	})
+	w.putPool()
+	ids := w.warmed(types.LifecycleStateWarmedStopped, 1)
+	i := must[*ec2.DescribeInstancesOutput](t)(w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: ids})).Reservations[0].Instances[0]
+	if i.InstanceLifecycle != "" {
+		t.Errorf("the instance in the pool is a %s instance", i.InstanceLifecycle)
+	}
+}
