@@ -74,7 +74,7 @@ func (d *daemon) etcdStatus(ctx context.Context) admin.Etcd {
 	if e.Embedded {
 		for _, p := range d.processes.List(etcdProcess) {
 			if p.Name == etcdProcess {
-				c := component(p, p.Name)
+				c := componentStatus(p, p.Name)
 				e.Process = &c
 			}
 		}
@@ -101,14 +101,14 @@ func (d *daemon) clusterStatus(ctx context.Context, c record.Cluster) admin.Clus
 	}
 	prefix := c.ID + "/"
 	for _, p := range d.processes.List(prefix) {
-		m := component(p, strings.TrimPrefix(p.Name, prefix))
+		m := componentStatus(p, strings.TrimPrefix(p.Name, prefix))
 		out.Memory += m.Memory
 		out.Components = append(out.Components, m)
 	}
 	return out
 }
 
-func component(p process.Status, name string) admin.Component {
+func componentStatus(p process.Status, name string) admin.Component {
 	c := admin.Component{Name: name, Deaths: p.Deaths, LastExit: p.LastExit}
 	if p.Running {
 		c.PID, c.Started, c.Memory = p.PID, p.Started, memory(p.PID)
