@@ -1,9 +1,10 @@
 // Package catalogue is what EKS publishes about its add-ons: their versions, what these are compatible with, how they may be configured, and the
 // objects that they are made of.
 //
-// An add-on is a directory of data files: addon.yaml says all but the objects, which are in templates beside it, and the JSON schema of its
-// configuration. Those of EKS are below addons/ and part of the program; a user's own ("private add-ons") are directories of the same form below the
-// directory that [Options.Dir] names, found as soon as they are there.
+// An add-on is a directory of data files. addon.yaml says all but the objects (entry.go has its fields); these are in manifests beside it, which are Go templates
+// (values.go says what they can speak of); defaults.yaml is the configuration that they get when a user gives none, and schema.json what a user may give. The
+// directories of EKS's add-ons are below addons/ and part of the program. A user's own ("private add-ons") are directories of the same form below
+// [Options.Dir], found as soon as they are there. docs/add-ons.md teaches how to write one.
 //
 // The package is pure but for reading that directory: it renders objects and applies none.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html
@@ -12,6 +13,8 @@ package catalogue
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
+	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,15 +50,16 @@ type Version struct {
 	Version string // "v1.23.2-eksbuild.1"
 	// Architectures and ComputeTypes are as EKS names them: "amd64", "ec2".
 	Architectures, ComputeTypes []string
-	Compatibilities             []Compatibility
-	RequiresConfiguration       bool
-	RequiresIAMPermissions      bool
+	// Compatibilities are sorted by minor version, oldest first.
+	Compatibilities        []Compatibility
+	RequiresConfiguration  bool
+	RequiresIAMPermissions bool
 	// Identities are its service accounts that take an IAM role, the first of them the one of serviceAccountRoleArn.
 	Identities []Identity
 	// Schema is the JSON schema of its configuration.
 	Schema json.RawMessage
 
-	entry *entry // what it is rendered from
+	source *source // what it is rendered from
 }
 
 // Compatibility says that a version may be used with a Kubernetes version.
@@ -66,11 +70,11 @@ type Compatibility struct {
 
 // Identity is a service account of an add-on that takes an IAM role.
 type Identity struct {
-	ServiceAccount string
+	ServiceAccount string `yaml:"serviceAccount"`
 	// ManagedPolicies are the ARNs of those that EKS recommends.
-	ManagedPolicies []string
+	ManagedPolicies []string `yaml:"policies"`
 	// PodIdentity says that it supports EKS Pod Identity.
-	PodIdentity bool
+	PodIdentity bool `yaml:"podIdentity"`
 }
 
 // Site is what a version is rendered for.
@@ -78,7 +82,8 @@ type Site struct {
 	Cluster  record.Cluster
 	Endpoint string // of its API server, as users know it
 	Minor    string // the Kubernetes version that its control plane runs, "1.35"
-	Config   record.AddonConfig
+	// Config is what its owner wants; an empty Namespace means the add-on's own.
+	Config record.AddonConfig
 }
 
 // Object is one of the objects that an add-on is made of.
@@ -89,8 +94,48 @@ type Object struct {
 	Yields []string
 }
 
-// ConfigurationError says what is wrong with configurationValues.
-type ConfigurationError struct {
-	// Path is where, "$.resources.limits"; Reason what.
-	Path, Reason string
+// Version is the one of that name, "v1.23.2-eksbuild.1".
+func (a Addon) Version(version string) (Version, bool) {
+	for _, v := range a.Versions {
+		if v.Version == version {
+			return v, true
+		}
+	}
+	return Version{}, false
+}
+
+// Default is the version that CreateAddon takes for a Kubernetes version ("1.35") when asked for none.
+func (a Addon) Default(minor string) (Version, bool) {
+	for _, v := range a.Versions {
+		for _, c := range v.Compatibilities {
+			if c.Minor == minor && c.Default {
+				return v, true
+			}
+		}
+	}
+	return Version{}, false
+}
+
+// Serves reports whether the version may be used with a Kubernetes version ("1.35").
+func (v Version) Serves(minor string) bool {
+	for _, c := range v.Compatibilities {
+		if c.Minor == minor {
+			return true
+		}
+	}
+	return false
+}
+
+// Images are those that the version's pods run in a region and Kubernetes version, sorted by reference.
+func (v Version) Images(region, minor string) []Image {
+	var all []Image
+	for name := range v.source.images {
+		image, err := v.image(name, region)
+		if err != nil {
+			continue // it was tried when the entry was read
+		}
+		all = append(all, image)
+	}
+	slices.SortFunc(all, func(a, b Image) int { return strings.Compare(a.Reference, b.Reference) })
+	return all
 }

@@ -23,7 +23,6 @@ import (
 	nodecertificates "github.com/coracle-eks/coracle/internal/cluster/certificates"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
 	"github.com/coracle-eks/coracle/internal/cluster/logging"
-	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -38,6 +37,7 @@ const authenticatorUser = "eks:authenticator"
 
 // clusters is what EKS does to clusters.
 type clusters struct {
+	planes        *controlplane.Controller
 	authenticator *authenticator.Authenticator
 	logging       *logging.Controller
 	controllers   []reconcile.Controller
@@ -72,6 +72,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Log:           d.log,
 	})
 	c := &clusters{
+		planes: planes,
 		authenticator: authenticator.New(authenticator.Options{
 			Store: d.store,
 			STS:   d.front.mux.Transport(),
@@ -87,7 +88,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		controllers: []reconcile.Controller{planes.Controller(), logs.Controller()},
 	}
 	c.controllers = append(c.controllers, addon.New(addon.Options{
-		Store: d.store, Config: planes.Config, Images: image.References, Log: d.log,
+		Store: d.store, Config: planes.Config, Catalogue: d.catalogue, Log: d.log,
 	}).Controllers()...)
 	c.controllers = append(c.controllers, nodecertificates.New(nodecertificates.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,

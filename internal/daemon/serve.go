@@ -25,6 +25,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/oidc"
+	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/pki"
@@ -61,6 +62,7 @@ type daemon struct {
 	logs      *logs
 	front     *front
 	host      *host
+	catalogue *catalogue.Catalogue // of add-ons
 	clusters  *clusters
 }
 
@@ -130,6 +132,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.host.close()) }()
+	if d.catalogue, err = d.openCatalogue(); err != nil {
+		return err
+	}
 	if d.front, err = d.openFront(ctx); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@
 //	machines/       root file systems and consoles of instances
 //	metadata/       the key that signs identity documents
 //	endpoint.log    what "coracle endpoint" has to say; its files are in /run/coracle, or, without a network, in endpoint/
+//	addons/         the user's own add-ons
 //	clusters/       certificates, configuration and logs of control planes, by cluster ID
 //
 // The directory is its user's alone (mode 0700): it holds private keys.
@@ -132,6 +133,7 @@ func (d Dir) ServeLog() string        { return d.Join("serve.log") }
 func (d Dir) PKI() string             { return d.Join("pki") }
 func (d Dir) Etcd() string            { return d.Join("etcd") }
 func (d Dir) Bundles() string         { return d.Join("bundles") }
+func (d Dir) Addons() string          { return d.Join("addons") }
 
 // Logs is where CloudWatch Logs keeps its "events", and the "results" of queries.
 func (d Dir) Logs(what string) string { return d.Join("logs", what) }

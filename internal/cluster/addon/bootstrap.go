@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -99,9 +100,27 @@ func (b *bootstrap) Reconcile(ctx context.Context, key string) (reconcile.Result
 	return reconcile.Result{}, err
 }
 
+// selfManaged are the objects of the add-ons that a new cluster gets: the default versions of its Kubernetes version.
+func selfManaged(c *catalogue.Catalogue, cluster record.Cluster, plane record.ControlPlane) ([]catalogue.Object, error) {
+	var all []catalogue.Object
+	for _, name := range []string{"vpc-cni", "kube-proxy", "coredns"} {
+		addon, found := c.Addon(name)
+		version, has := addon.Default(plane.Version)
+		if !found || !has {
+			return nil, fmt.Errorf("there is no add-on %s for Kubernetes %s", name, plane.Version)
+		}
+		objects, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}
+
 // apply puts the add-ons into the cluster, as "kubectl apply" of its version does.
 func (b *bootstrap) apply(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) error {
-	objects, err := Manifests(cluster, plane.Endpoint, b.o.Images(cluster.Region, plane.Version))
+	objects, err := selfManaged(b.o.Catalogue, cluster, plane)
 	if err != nil {
 		return err
 	}
@@ -123,7 +142,7 @@ func (b *bootstrap) apply(ctx context.Context, cluster record.Cluster, plane rec
 		group.SetLimit(8)
 		for _, o := range objects {
 			if workloads == (o.GroupVersionKind().Group == "apps") {
-				group.Go(func() error { return k.apply(working, o) })
+				group.Go(func() error { return k.apply(working, o.Unstructured) })
 			}
 		}
 		if err := group.Wait(); err != nil {

@@ -4,14 +4,21 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -23,7 +30,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	server := apiservertest.Start(t, apiservertest.Options{})
 	s := storetest.New(t)
 	run(t, New(Options{
-		Store: s, Config: server.ConfigFor, Images: func(string, string) map[string]string { return images },
+		Store: s, Config: server.ConfigFor, Catalogue: entries(t),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}))
 	admin := server.Admin()
@@ -71,7 +78,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	if _, err := record.ControlPlanes(s).Modify(t.Context(), c.Key(), func(p *record.ControlPlane) error { p.Version = "1.36"; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	again := New(Options{Store: s, Config: server.ConfigFor, Images: func(string, string) map[string]string { return images }})
+	again := New(Options{Store: s, Config: server.ConfigFor, Catalogue: entries(t)})
 	if _, err := again.bootstrap.Reconcile(t.Context(), c.Key()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +110,7 @@ func TestInterruptedApplyIsCompleted(t *testing.T) {
 	c := cluster()
 	create(t, record.Clusters(s), c.Key(), c)
 	create(t, record.ControlPlanes(s), c.Key(), record.ControlPlane{ClusterID: c.ID, Endpoint: server.Host, Version: "1.35", Ready: true})
-	controller := New(Options{Store: s, Config: server.ConfigFor, Images: func(string, string) map[string]string { return images }})
+	controller := New(Options{Store: s, Config: server.ConfigFor, Catalogue: entries(t)})
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := controller.bootstrap.Reconcile(interrupted, c.Key()); err == nil {
@@ -160,4 +167,95 @@ func until(t *testing.T, what string, done func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+const endpoint = "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com"
+
+func cluster() record.Cluster {
+	return record.Cluster{
+		Account: "111122223333", Region: "eu-west-1", Name: "demo", ID: "0123456789ABCDEF0123456789ABCDEF", Version: "1.35", VPCID: "vpc-1",
+		IPFamily: ekstypes.IpFamilyIpv4, ServiceIPv4CIDR: "10.100.0.0/16", BootstrapSelfManagedAddons: true,
+	}
+}
+
+func entries(t testing.TB) *catalogue.Catalogue {
+	t.Helper()
+	c, err := catalogue.Open(catalogue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSelfManaged(t *testing.T) {
+	t.Parallel()
+	six := cluster()
+	six.IPFamily, six.ServiceIPv4CIDR, six.ServiceIPv6CIDR = ekstypes.IpFamilyIpv6, "", "fd30:1c53:5f8a::/108"
+	for name, c := range map[string]struct {
+		cluster              record.Cluster
+		dns, bind            string
+		ipv4, ipv6, prefixes string
+	}{
+		"IPv4": {cluster(), "10.100.0.10", "bindAddress: 0.0.0.0", "true", "false", "false"},
+		"IPv6": {six, "fd30:1c53:5f8a::a", `bindAddress: "::"`, "false", "true", "true"},
+	} {
+		images := image.References("eu-west-1", "1.35")
+		objects, err := selfManaged(entries(t), c.cluster, record.ControlPlane{Endpoint: endpoint, Version: "1.35"})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := get[corev1.Service](t, objects, "Service", "kube-dns").Spec.ClusterIP; got != c.dns {
+			t.Errorf("%s: DNS address %s, want %s", name, got, c.dns)
+		}
+		if got := get[corev1.ConfigMap](t, objects, "ConfigMap", "kube-proxy-config").Data["config"]; !strings.Contains(got, c.bind+"\n") {
+			t.Errorf("%s: kube-proxy's configuration is\n%s", name, got)
+		}
+		if got := get[corev1.ConfigMap](t, objects, "ConfigMap", "kube-proxy").Data["kubeconfig"]; !strings.Contains(got, "server: "+strings.ToLower(endpoint)+"\n") {
+			t.Errorf("%s: kube-proxy's kubeconfig is\n%s", name, got)
+		}
+		node := get[appsv1.DaemonSet](t, objects, "DaemonSet", "aws-node").Spec.Template.Spec
+		env := map[string]string{}
+		for _, e := range node.Containers[0].Env {
+			env[e.Name] = e.Value
+		}
+		for k, want := range map[string]string{
+			"ENABLE_IPv4": c.ipv4, "ENABLE_IPv6": c.ipv6, "ENABLE_PREFIX_DELEGATION": c.prefixes, "WARM_ENI_TARGET": "1",
+			"VPC_ID": "vpc-1", "CLUSTER_NAME": "demo", "VPC_CNI_VERSION": node.Containers[0].Image[strings.LastIndex(node.Containers[0].Image, ":")+1 : len(node.Containers[0].Image)-len("-eksbuild.1")],
+			"ANNOTATE_POD_IP": "false",
+		} {
+			if env[k] != want {
+				t.Errorf("%s: %s is %q, want %q", name, k, env[k], want)
+			}
+		}
+		// The images that the nodes of these versions have.
+		for _, c := range []struct{ what, got, want string }{
+			{"aws-vpc-cni-init", node.InitContainers[0].Image, images[image.VPCCNIInit]},
+			{"aws-node", node.Containers[0].Image, images[image.VPCCNI]},
+			{"kube-proxy", get[appsv1.DaemonSet](t, objects, "DaemonSet", "kube-proxy").Spec.Template.Spec.Containers[0].Image, images[image.KubeProxy]},
+			{"coredns", get[appsv1.Deployment](t, objects, "Deployment", "coredns").Spec.Template.Spec.Containers[0].Image, images[image.CoreDNS]},
+		} {
+			if c.got != c.want {
+				t.Errorf("%s: image of %s is %s, want %s", name, c.what, c.got, c.want)
+			}
+		}
+	}
+	if _, err := selfManaged(entries(t), cluster(), record.ControlPlane{Endpoint: endpoint, Version: "1.2"}); err == nil || !strings.Contains(err.Error(), "Kubernetes 1.2") {
+		t.Errorf("of a version that nobody knows: %v", err)
+	}
+}
+
+// get is an object in its Go type, every field of which must be known there.
+func get[T any](t *testing.T, objects []catalogue.Object, kind, name string) T {
+	t.Helper()
+	var out T
+	for _, o := range objects {
+		if o.GetKind() == kind && o.GetName() == name {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &out, true); err != nil {
+				t.Fatalf("%s %s: %v", kind, name, err)
+			}
+			return out
+		}
+	}
+	t.Fatalf("there is no %s %s", kind, name)
+	return out
 }
