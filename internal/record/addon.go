@@ -92,6 +92,8 @@ type AddonState struct {
 	// Applying is set, before the first object is changed, to what the objects are being made of, and cleared when all are: in between they may be
 	// half of Applied and half of Applying.
 	Applying *AddonConfig `json:",omitempty"`
+	// AppliedChange is the Change that Applied was applied for.
+	AppliedChange int
 	// Created is set once the add-on has come up; Failed while its creation has failed; DeleteFailed while its deletion has.
 	Created, Failed, DeleteFailed bool
 	// Issues are what is wrong now.
@@ -108,6 +110,9 @@ type AddonObject struct {
 	// Kept are the paths of fields that others own and that an update with PRESERVE left to them, in the form of conflicts:
 	// `.spec.template.spec.containers[name="aws-node"].image`.
 	Kept []string `json:",omitempty"`
+	// Fingerprints of what the catalogue makes of it, of what was sent of that, of the fields that EKS owned afterwards, and of those that others did: a change
+	// of one says that the object has to be looked at. Others is empty where nothing is left to others.
+	Made, Sent, Owned, Others string `json:",omitempty"`
 }
 
 // AddonStates is the table of what was observed of add-ons, by AddonKey.

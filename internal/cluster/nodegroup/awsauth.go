@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
 )
 
 const (
@@ -178,7 +180,7 @@ func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 	}
 	s.auth.Store(&text)
 	known()
-	return followWatch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only}, func(what kubewatch.EventType, m *corev1.ConfigMap) error {
+	return apiserver.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only}, func(what kubewatch.EventType, m *corev1.ConfigMap) error {
 		text := m.Data[mapRoles]
 		if what == kubewatch.Deleted {
 			text = ""

@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -119,63 +117,9 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 		return err
 	}
 	known()
-	return followWatch(ctx, "nodes", list.ResourceVersion, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
+	return apiserver.Watch(ctx, "nodes", list.ResourceVersion, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
 		return s.take(what, slim(n), tell)
 	})
-}
-
-// followWatch goes on with a watch, whenever it ends, until the API server goes away.
-func followWatch[T interface {
-	runtime.Object
-	metav1.Object
-}](ctx context.Context, what, from string, watch func(context.Context, metav1.ListOptions) (kubewatch.Interface, error), o metav1.ListOptions, each func(kubewatch.EventType, T) error) error {
-	for ctx.Err() == nil {
-		o.ResourceVersion, o.AllowWatchBookmarks = from, true
-		w, err := watch(ctx, o)
-		if err != nil {
-			return err
-		}
-		was, began := from, time.Now()
-		if from, err = drainWatch(ctx, what, w, from, each); err != nil {
-			return err
-		}
-		if from == was && time.Since(began) < time.Second { // nothing that the API server ends so soon is in order
-			return fmt.Errorf("the watch of %s ended at once", what)
-		}
-	}
-	return ctx.Err()
-}
-
-// drainWatch takes what a watch says until it ends, and gives back from where to go on.
-func drainWatch[T interface {
-	runtime.Object
-	metav1.Object
-}](ctx context.Context, what string, w kubewatch.Interface, from string, each func(kubewatch.EventType, T) error) (string, error) {
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return from, ctx.Err()
-		case e, open := <-w.ResultChan():
-			if !open {
-				return from, nil
-			}
-			if e.Type == kubewatch.Error {
-				return from, fmt.Errorf("watch %s: %v", what, e.Object)
-			}
-			o, ok := e.Object.(T)
-			if !ok {
-				continue
-			}
-			from = o.GetResourceVersion()
-			if e.Type == kubewatch.Bookmark {
-				continue
-			}
-			if err := each(e.Type, o); err != nil {
-				return from, err
-			}
-		}
-	}
 }
 
 func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(*corev1.Node)) error {

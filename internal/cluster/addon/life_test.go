@@ -1,0 +1,125 @@
+package addon
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// TestAnAddonAdoptsSelfManagedObjects is the story of an add-on over objects that kubectl created and that differ: refused, overwritten, updated, downgraded, and
+// given up.
+func TestAnAddonAdoptsSelfManagedObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{}, 2)
+	w.kubectl("agent", "v1")
+	before := w.ds("agent")
+
+	w.create("agent", record.AddonConfig{Version: "v2"})
+	issues := w.becomes("agent", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeConfigurationConflict)
+	want := `Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using apps/v1: .spec.template.spec.containers[name="agent"].image`
+	found := false
+	for _, i := range issues {
+		found = found || *i.Message == want && len(i.ResourceIds) == 1 && i.ResourceIds[0] == "daemonset.apps/agent"
+	}
+	if !found {
+		t.Errorf("the issues are\n%s\nand not %s", text(issues), want)
+	}
+	if now := w.ds("agent"); now.ResourceVersion != before.ResourceVersion && now.Generation != before.Generation {
+		t.Errorf("the DaemonSet has changed")
+	}
+	role, err := w.kube.RbacV1().ClusterRoles().Get(t.Context(), "agent", metav1.GetOptions{})
+	w.must(err)
+	if _, there := manager(role, "eks", metav1.ManagedFieldsOperationApply); there {
+		t.Errorf("a conflict of one object changed another")
+	}
+	audit := w.read(w.audit)
+	for _, part := range []string{
+		`"requestURI":"/apis/apps/v1/namespaces/kube-system/daemonsets/agent?dryRun=All\u0026fieldManager=eks\u0026force=false\u0026timeout=10s"`,
+		`"userAgent":"Go-http-client/1.1"`, `"reason":"FieldManagerConflict"`, `"code":409`,
+	} {
+		if !strings.Contains(audit, part) {
+			t.Errorf("the audit log lacks %s", part)
+		}
+	}
+	if strings.Contains(audit, `force=true`) {
+		t.Errorf("something was forced")
+	}
+
+	w.recreate("agent", func(c *record.AddonConfig) { c.Conflicts = ekstypes.ResolveConflictsOverwrite })
+	w.becomes("agent", ekstypes.AddonStatusActive)
+	d := w.ds("agent")
+	if d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" || d.Status.UpdatedNumberScheduled != 2 || d.Status.NumberAvailable != 2 {
+		t.Errorf("active with image %s and status %+v", d.Spec.Template.Spec.Containers[0].Image, d.Status)
+	}
+	fields, _ := manager(d, "eks", metav1.ManagedFieldsOperationApply)
+	for _, f := range []string{`"f:image":{}`, `"k:{\"name\":\"MTU\"}":{".":{},"f:name":{},"f:value":{}}`} {
+		if !strings.Contains(fields, f) {
+			t.Errorf("eks does not own %s: %s", f, fields)
+		}
+	}
+	if !strings.Contains(w.read(w.audit), `daemonsets/agent?fieldManager=eks\u0026force=true\u0026timeout=10s`) {
+		t.Error("nothing was forced")
+	}
+
+	// What the user gives another value stays his over an update; what eks lacks now goes, and comes back with the version that has it.
+	set := func(mtu string) func(*appsv1.DaemonSet) {
+		return func(d *appsv1.DaemonSet) {
+			for i, e := range d.Spec.Template.Spec.Containers[0].Env {
+				if e.Name == "MTU" {
+					d.Spec.Template.Spec.Containers[0].Env[i].Value = mtu
+				}
+			}
+		}
+	}
+	w.edit("agent", "kubectl-set", set("1500"))
+	for _, version := range []string{"v3", "v2", "v1"} {
+		u := w.ended(w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = version }))
+		if u.Status != ekstypes.UpdateStatusSuccessful {
+			t.Fatalf("to %s: %s %+v", version, u.Status, u.Errors)
+		}
+		w.becomes("agent", ekstypes.AddonStatusActive)
+		d = w.ds("agent")
+		if got := d.Spec.Template.Spec.Containers[0].Image; got != "registry/agent:"+version[1:] || env(d, "MTU") != "1500" {
+			t.Errorf("at %s the image is %s and MTU %s", version, got, env(d, "MTU"))
+		}
+		_, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old", metav1.GetOptions{})
+		if gone := apierrors.IsNotFound(err); gone != (version == "v2") {
+			t.Errorf("at %s: %v", version, err)
+		}
+	}
+
+	// PRESERVE keeps what the user set in the way; OVERWRITE takes it, and what yields with it.
+	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Annotations = map[string]string{"mine": "1"} })
+	u := w.ended(w.update("agent", ekstypes.ResolveConflictsOverwrite, func(c *record.AddonConfig) { c.Configuration = "debug" }))
+	if u.Status != ekstypes.UpdateStatusSuccessful {
+		t.Fatalf("%+v", u)
+	}
+	if d = w.ds("agent"); env(d, "MTU") != "9001" || env(d, "LEVEL") != "debug" || d.Spec.Template.Annotations["mine"] != "1" {
+		t.Errorf("OVERWRITE left MTU %s, LEVEL %s, annotations %v", env(d, "MTU"), env(d, "LEVEL"), d.Spec.Template.Annotations)
+	}
+
+	w.edit("agent", "kubectl-set", set("1400"))
+	w.delete("agent", true)
+	w.gone("agent")
+	after := w.ds("agent")
+	if _, there := manager(after, "eks", metav1.ManagedFieldsOperationApply); there {
+		t.Error("eks still owns fields")
+	}
+	if env(after, "MTU") != "1400" || env(after, "LEVEL") != "debug" || after.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" || after.Labels["app.kubernetes.io/name"] != "agent" {
+		t.Errorf("preserving changed %+v", after.Spec.Template)
+	}
+}
+
+func (w *world) read(path string) string {
+	w.Helper()
+	b, err := os.ReadFile(path)
+	w.must(err)
+	return string(b)
+}

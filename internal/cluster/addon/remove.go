@@ -1,0 +1,211 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// remove takes an add-on away, or gives up what EKS owns of it; then its rows go.
+//
+// The objects go in the order in which nothing misses another: what runs first, then what it ran with, definitions and namespaces last. With a definition (a
+// CRD) go all objects of its kind, as on EKS. Adopted objects go like those that EKS made. Only a namespace that somebody else manages too stays, since it has
+// more in it than the add-on.
+func (a *addon) remove(ctx context.Context) error {
+	if err := a.finish(ctx, ekstypes.UpdateStatusCancelled); err != nil {
+		return err
+	}
+	if err := a.server.expect(ctx, a.row.Key(), a.state.Objects); err != nil {
+		return err
+	}
+	if a.row.Preserve {
+		for _, o := range a.state.Objects {
+			if err := a.giveUp(ctx, o); err != nil {
+				return err
+			}
+			crashGivenUp.Here()
+		}
+		return a.removeRows(ctx)
+	}
+	for _, late := range []bool{false, true} {
+		var all troubles
+		left := false
+		for _, o := range slices.Backward(a.state.Objects) {
+			if late != lasting(o) {
+				continue
+			}
+			gone, since, err := a.erase(ctx, o)
+			if err == nil && !since.IsZero() && a.e.now().Sub(since) >= a.e.o.Patience {
+				err = a.held(ctx, o, since)
+			}
+			var p *problem
+			switch {
+			case errors.As(err, &p):
+				all = append(all, p)
+			case err != nil:
+				return err
+			}
+			left = left || !gone
+			crashDeleted.Here()
+		}
+		if len(all) > 0 {
+			return all
+		}
+		if left {
+			a.again(2 * time.Second) // the watch tells sooner
+			return nil
+		}
+	}
+	return a.removeRows(ctx)
+}
+
+// lasting says that pods need an object while they end.
+func lasting(o record.AddonObject) bool {
+	switch group, _, _ := strings.Cut(o.APIVersion, "/"); group {
+	case "apps", "batch", "admissionregistration.k8s.io", "apiregistration.k8s.io", "policy":
+		return false
+	}
+	return true
+}
+
+// erase deletes an object that EKS manages, and says whether it is gone, or since when it is going; one of others counts as gone.
+func (a *addon) erase(ctx context.Context, o record.AddonObject) (gone bool, since time.Time, err error) {
+	live, err := a.server.get(ctx, o)
+	if apierrors.IsNotFound(err) || errors.Is(err, errNoKind) {
+		return true, since, nil
+	}
+	if err != nil {
+		return false, since, blame(o, err)
+	}
+	if !manages(live) || shared(live) {
+		return true, since, a.giveUp(ctx, o)
+	}
+	if at := live.GetDeletionTimestamp(); at != nil {
+		return false, at.Time, nil
+	}
+	err = a.server.delete(ctx, o, live)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is another one by now: the next look tells whose
+		return false, since, nil
+	}
+	if err != nil {
+		return false, since, blame(o, err)
+	}
+	_, err = a.server.get(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return true, since, nil
+	}
+	if err != nil {
+		return false, since, blame(o, err)
+	}
+	return false, since, nil
+}
+
+// shared says that an object is a namespace in which others than EKS have a hand.
+func shared(o *unstructured.Unstructured) bool {
+	if o.GetKind() != "Namespace" || o.GetAPIVersion() != "v1" {
+		return false
+	}
+	return slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.GetName()) ||
+		slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return !ours(e) && e.Subresource != "status" && e.Manager != "kube-controller-manager" })
+}
+
+// held is the problem of an object that is being deleted for too long.
+func (a *addon) held(ctx context.Context, o record.AddonObject, since time.Time) error {
+	live, err := a.server.get(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return blame(o, err)
+	}
+	text := fmt.Sprintf("%s has been being deleted since %s and waits for ", resourceID(o), since.UTC().Format(time.RFC3339))
+	finalizers := slices.DeleteFunc(live.GetFinalizers(), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	if len(finalizers) > 0 {
+		text += "its finalizers " + strings.Join(finalizers, ", ") + ": whatever put them there has to take them away."
+	} else {
+		text += "what depends on it."
+	}
+	return refused(ekstypes.AddonIssueCodeInternalFailure, false, o, text)
+}
+
+// giveUp makes EKS nobody to an object, which stays what it is.
+func (a *addon) giveUp(ctx context.Context, o record.AddonObject) error {
+	live, err := a.server.get(ctx, o)
+	if apierrors.IsNotFound(err) || errors.Is(err, errNoKind) {
+		return nil
+	}
+	if err != nil {
+		return blame(o, err)
+	}
+	if !manages(live) {
+		return nil
+	}
+	err = a.server.replaceManagers(ctx, o, live, slices.DeleteFunc(live.GetManagedFields(), ours))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return blame(o, err)
+	}
+	return nil
+}
+
+// removeRows removes the add-on from the store: its updates, and then itself with what was observed of it and the associations that it owns, which outlive it
+// with Preserve.
+func (a *addon) removeRows(ctx context.Context) error {
+	e, key := a.e, a.row.Key()
+	below := store.Prefix(a.row.Account, a.row.Region, a.row.Cluster)
+	updates, err := e.updates.List(ctx, below)
+	if err != nil {
+		return err
+	}
+	for _, u := range updates {
+		if u.Value.AddonName == a.row.Name && u.Value.ClusterID == a.row.ClusterID {
+			if err := e.o.Store.Txn(ctx, e.updates.RemoveOp(u.Key)); err != nil {
+				return err
+			}
+		}
+	}
+	associations, err := e.identity.List(ctx, below)
+	if err != nil {
+		return err
+	}
+	for _, p := range associations {
+		switch {
+		case p.Value.AddonID != a.row.ID:
+		case a.row.Preserve && a.cluster.ID == a.row.ClusterID:
+			_, err = e.identity.Modify(ctx, p.Key, func(p *record.PodIdentityAssociation) error { p.AddonID, p.OwnerARN = "", ""; return nil })
+		default:
+			err = e.o.Store.Txn(ctx, e.identity.RemoveOp(p.Key))
+		}
+		if missing(err) != nil {
+			return err
+		}
+	}
+	crashRowsLeft.Here()
+	row, err := e.addons.Get(ctx, key)
+	if err != nil {
+		return missing(err)
+	}
+	if row.Value.ID != a.row.ID {
+		return errGone
+	}
+	if err := e.o.Store.Txn(ctx, e.addons.DeleteOp(row), e.states.RemoveOp(key)); missing(err) != nil {
+		return err
+	}
+	if a.server != nil {
+		if err := a.server.expect(ctx, key, nil); err != nil {
+			return err
+		}
+	}
+	e.log.Info("add-on is deleted", "cluster", a.row.Cluster, "addon", a.row.Name)
+	return errGone
+}

@@ -1,0 +1,67 @@
+package addon
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// workload is how far something that runs pods has come.
+type workload struct {
+	Kind string
+	// Wanted pods, those that are of the newest template, and those that are available; Total are all that there are, of whichever template.
+	Wanted, Updated, Available, Total int64
+	// Seen says that its controller knows of its newest template.
+	Seen bool
+	// OnDelete says that pods of an older template stay until somebody deletes them.
+	OnDelete bool
+	// Failure is why its controller cannot create pods.
+	Failure string
+
+	selector labels.Selector
+}
+
+// workloadOf reads an object of the group apps; nil for one that runs no pods, or only indirectly.
+func workloadOf(o *unstructured.Unstructured) *workload {
+	number := func(fields ...string) int64 { n, _, _ := unstructured.NestedInt64(o.Object, fields...); return n }
+	w := &workload{Kind: o.GetKind(), Seen: number("status", "observedGeneration") >= o.GetGeneration()}
+	kind, _, _ := unstructured.NestedString(o.Object, "spec", "updateStrategy", "type")
+	w.OnDelete = kind == "OnDelete"
+	switch o.GetKind() {
+	case "DaemonSet":
+		w.Wanted, w.Updated, w.Available = number("status", "desiredNumberScheduled"), number("status", "updatedNumberScheduled"), number("status", "numberAvailable")
+		w.Total = w.Updated // a pod of another template is one that is wanted and not updated
+	case "Deployment", "StatefulSet":
+		replicas, set, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		if !set {
+			replicas = 1
+		}
+		w.Wanted, w.Updated, w.Available, w.Total = replicas, number("status", "updatedReplicas"), number("status", "availableReplicas"), number("status", "replicas")
+	default:
+		return nil
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "ReplicaFailure" && m["status"] == "True" {
+			w.Failure = fmt.Sprint(m["message"])
+		}
+	}
+	if raw, ok, _ := unstructured.NestedMap(o.Object, "spec", "selector"); ok {
+		var s metav1.LabelSelector
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &s) == nil {
+			w.selector, _ = metav1.LabelSelectorAsSelector(&s) // the API server has accepted it
+		}
+	}
+	return w
+}
+
+// rolled says that all pods are of the newest template and available, and no others are left: what "kubectl rollout status" waits for.
+func (w *workload) rolled() bool {
+	return w.Seen && (w.OnDelete || w.Updated >= w.Wanted && w.Total <= w.Updated) && w.Available >= w.Wanted
+}
+
+// serves says that as many pods are available as are wanted, of whichever template.
+func (w *workload) serves() bool { return w.Available >= w.Wanted }
