@@ -72,7 +72,7 @@ type versionFields struct {
 
 // source is what a version is rendered from.
 type source struct {
-	manifests     []*template.Template
+	manifests     []*manifest
 	defaults      *template.Template // nil: none
 	schema        *jsonschema.Schema
 	yields        map[string][]pattern
@@ -107,7 +107,7 @@ func read(files fs.FS, dir string, private bool, data func(Build, string) ([]byt
 	if err := decoder.Decode(&file); err != nil {
 		return Addon{}, fmt.Errorf("%s: %s", name, inTheirWords(err))
 	}
-	r := reader{files: files, dir: dir, private: private, entry: &file, data: data, contents: map[string][]byte{}, templates: map[string]*template.Template{}}
+	r := reader{files: files, dir: dir, private: private, entry: &file, data: data, contents: map[string][]byte{}, templates: map[string]*template.Template{}, manifests: map[string]*manifest{}}
 	addon, err := r.addon()
 	if err != nil {
 		return Addon{}, fmt.Errorf("%s: %w", name, err)
@@ -137,6 +137,7 @@ type reader struct {
 	data      func(Build, string) ([]byte, error)
 	contents  map[string][]byte             // of files that were read
 	templates map[string]*template.Template // by file
+	manifests map[string]*manifest          // by file
 }
 
 func (r *reader) addon() (Addon, error) {
@@ -309,11 +310,11 @@ func (r *reader) source(f versionFields, v *Version) (*source, error) {
 		return nil, errors.New("manifests: there are none")
 	}
 	for _, name := range f.Manifests {
-		t, err := r.template(name)
+		m, err := r.manifest(name)
 		if err != nil {
 			return nil, fmt.Errorf("manifests: %w", err)
 		}
-		s.manifests = append(s.manifests, t)
+		s.manifests = append(s.manifests, m)
 	}
 	if f.Defaults != "" {
 		t, err := r.template(f.Defaults)
@@ -349,6 +350,19 @@ func (r *reader) source(f versionFields, v *Version) (*source, error) {
 		}
 	}
 	return s, nil
+}
+
+func (r *reader) manifest(name string) (*manifest, error) {
+	if m := r.manifests[name]; m != nil {
+		return m, nil
+	}
+	t, err := r.template(name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newManifest(t)
+	r.manifests[name] = m
+	return m, err
 }
 
 // template reads a file once.

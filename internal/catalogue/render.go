@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"text/template/parse"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -72,15 +73,11 @@ func (v Version) render(s Site, config map[string]any) ([]*unstructured.Unstruct
 	values.Config = merge(values.Config, config)
 	var objects []*unstructured.Unstructured
 	for _, manifest := range v.source.manifests {
-		text, err := execute(manifest, f, values)
+		made, err := manifest.render(f, values)
 		if err != nil {
 			return nil, err
 		}
-		read, err := documents(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", manifest.Name(), err)
-		}
-		objects = append(objects, read...)
+		objects = append(objects, made...)
 	}
 	objects = withNamespace(objects, values.Namespace)
 	if role := s.Config.ServiceAccountRoleARN; role != "" && len(v.Identities) > 0 {
@@ -88,6 +85,48 @@ func (v Version) render(s Site, config map[string]any) ([]*unstructured.Unstruct
 	}
 	defined := definedKinds(objects)
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a, defined), rank(b, defined)) })
+	return objects, nil
+}
+
+// manifest is a file of objects.
+type manifest struct {
+	template *template.Template
+	// always are its objects when they are the same for every cluster, as those of CRDs are: read once, for that is most of the work of a rendering.
+	always []*unstructured.Unstructured
+}
+
+func newManifest(t *template.Template) (*manifest, error) {
+	m := &manifest{template: t}
+	for _, node := range t.Root.Nodes {
+		if node.Type() != parse.NodeText {
+			return m, nil
+		}
+	}
+	var err error
+	m.always, err = m.read(nil, values{})
+	return m, err
+}
+
+func (m *manifest) render(f template.FuncMap, v values) ([]*unstructured.Unstructured, error) {
+	if m.always == nil {
+		return m.read(f, v)
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(m.always))
+	for _, o := range m.always {
+		objects = append(objects, o.DeepCopy())
+	}
+	return objects, nil
+}
+
+func (m *manifest) read(f template.FuncMap, v values) ([]*unstructured.Unstructured, error) {
+	text, err := execute(m.template, f, v)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := documents(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.template.Name(), err)
+	}
 	return objects, nil
 }
 
