@@ -57,7 +57,7 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	register(f.mux, d.store, who, f.ec2, images, d.logs.options(d.store), nodegroups)
+	register(f.mux, d.store, who, f.ec2, images, d.logs.options(d.store), d.catalogue, nodegroups)
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
@@ -76,7 +76,7 @@ func nodegroupQuota() (int, error) {
 }
 
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, nodegroups int) {
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalogue, nodegroups int) {
 	mux.Register(wire.EC2, ec2)
 	mux.Register(wire.ECR, ecr)
 	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
@@ -84,7 +84,7 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2ser
 	mux.Register(wire.Logs, logsservice.New(logs))
 	mux.Register(wire.AutoScaling, autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
 	mux.Register(wire.SSM, ssmservice.New(ssmservice.Options{Store: s}))
-	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil), NodegroupsPerCluster: nodegroups}))
+	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil), Catalogue: addons, NodegroupsPerCluster: nodegroups}))
 }
 
 // accounts are the numbers of the accounts, sorted.

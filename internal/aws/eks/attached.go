@@ -46,24 +46,7 @@ func (s *Service) ListFargateProfiles(ctx context.Context, in *eks.ListFargatePr
 	return &eks.ListFargateProfilesOutput{FargateProfileNames: page, NextToken: next}, nil
 }
 
-// The operations below tell the truth as long as nothing here can make an add-on, a pod identity association, an identity
-// provider configuration or a capability: a cluster has none.
-
-// ListAddons lists the EKS add-ons of a cluster.
-func (s *Service) ListAddons(ctx context.Context, in *eks.ListAddonsInput) (*eks.ListAddonsOutput, error) {
-	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
-		return nil, err
-	}
-	return &eks.ListAddonsOutput{Addons: []string{}}, nil
-}
-
-// ListPodIdentityAssociations lists the pod identity associations of a cluster.
-func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListPodIdentityAssociationsInput) (*eks.ListPodIdentityAssociationsOutput, error) {
-	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
-		return nil, err
-	}
-	return &eks.ListPodIdentityAssociationsOutput{Associations: []types.PodIdentityAssociationSummary{}}, nil
-}
+// The operations below tell the truth as long as nothing here can make an identity provider configuration or a capability: a cluster has none.
 
 // ListIdentityProviderConfigs lists the OIDC providers that a cluster accepts tokens from.
 func (s *Service) ListIdentityProviderConfigs(ctx context.Context, in *eks.ListIdentityProviderConfigsInput) (*eks.ListIdentityProviderConfigsOutput, error) {

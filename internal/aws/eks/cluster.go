@@ -61,14 +61,20 @@ func (s *Service) observed(ctx context.Context, c record.Cluster) (cp record.Con
 	if err == nil && row.Value.ClusterID == c.ID {
 		cp = row.Value
 	}
-	if c.LastUpdateID == "" {
-		return cp, last, nil
+	last, err = s.lastUpdate(ctx, c, c.LastUpdateID)
+	return cp, last, err
+}
+
+// lastUpdate is the newest update of a cluster, or of what it has; nothing without an ID. The updates of a cluster that is being deleted go before it.
+func (s *Service) lastUpdate(ctx context.Context, c record.Cluster, id string) (record.Update, error) {
+	if id == "" {
+		return record.Update{}, nil
 	}
-	update, err := s.updates.Get(ctx, record.UpdateKey(c.Account, c.Region, c.Name, c.LastUpdateID))
+	row, err := s.updates.Get(ctx, record.UpdateKey(c.Account, c.Region, c.Name, id))
 	if errors.Is(err, store.ErrNotFound) {
-		return cp, last, nil // the updates of a cluster that is being deleted go before it
+		return record.Update{}, nil
 	}
-	return cp, update.Value, err
+	return row.Value, err
 }
 
 // status is a cluster's status, from what is wanted, what was observed, and the newest update.

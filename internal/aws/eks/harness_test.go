@@ -32,6 +32,9 @@ const (
 	region  = "eu-west-1"
 	roleARN = "arn:aws:iam::" + account + ":role/eks-service"
 	rootARN = "arn:aws:iam::" + account + ":root"
+
+	irsaRole = "arn:aws:iam::" + account + ":role/irsa" // for service accounts, by OIDC
+	podRole  = "arn:aws:iam::" + account + ":role/pods" // by EKS Pod Identity
 )
 
 // today is in standard support of 1.34 to 1.36 and in extended support of 1.33.
@@ -43,6 +46,7 @@ type world struct {
 	store  *store.Store
 	client *eks.Client
 	ec2    *ec2.Client
+	shelf  shelf
 	url    string
 
 	mu     sync.Mutex
@@ -56,10 +60,14 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, store: storetest.New(t), caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN, UserID: account, AccessKeyID: "AKIAROOT"}}
 	w.seed()
+	var err error
+	if w.shelf, err = openShelf(); err != nil {
+		t.Fatal(err)
+	}
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
 	machines := ec2front.New(ec2front.Options{Store: w.store})
 	mux.Register(wire.EC2, machines)
-	mux.Register(wire.EKS, coracle.New(coracle.Options{Store: w.store, EC2: machines, ServiceLinkedRoles: links{w}, Now: func() time.Time { return today }}))
+	mux.Register(wire.EKS, coracle.New(coracle.Options{Store: w.store, EC2: machines, ServiceLinkedRoles: links{w}, Catalogue: w.shelf, Now: func() time.Time { return today }}))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL
@@ -176,6 +184,13 @@ func (w *world) seed() {
 	role("/", "eks-service", trust(toEKS))
 	role("/", "node", trust(`{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}`))
 	role("/", "denies", trust(toEKS+`,{"Effect":"Deny","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}`))
+	toPods := func(actions, more string) string {
+		return `{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":[` + actions + `]` + more + `}`
+	}
+	role("/", "irsa", trust(`{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::`+account+`:oidc-provider/oidc"},"Action":"sts:AssumeRoleWithWebIdentity"}`))
+	role("/", "pods", trust(toPods(`"sts:AssumeRole","sts:TagSession"`, "")))
+	role("/", "other-pods", trust(toPods(`"sts:AssumeRole","sts:TagSession"`, `,"Condition":{"StringEquals":{"aws:RequestTag/kubernetes-namespace":["acme"]}}`)))
+	role("/", "untagged-pods", trust(toPods(`"sts:AssumeRole"`, "")))
 	role("/teams/tooling/", "Admin", trust(`{"Effect":"Allow","Principal":{"AWS":"`+rootARN+`"},"Action":"sts:AssumeRole"}`))
 	put(w, record.Users(w.store), record.UserKey(account, "alice"), record.User{Account: account, Path: "/", Name: "alice"})
 }

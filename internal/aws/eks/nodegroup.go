@@ -3,7 +3,6 @@ package eks
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -20,31 +19,7 @@ import (
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 
-// groupName says which node group of which cluster an error is about.
-type groupName struct{ cluster, name string }
-
-func (g groupName) invalidParameter(format string, args ...any) error {
-	return &types.InvalidParameterException{Message: new(fmt.Sprintf(format, args...)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
-}
-
-func (g groupName) invalidRequest(format string, args ...any) error {
-	return &types.InvalidRequestException{Message: new(fmt.Sprintf(format, args...)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
-}
-
-func (g groupName) inUse(format string, args ...any) error {
-	return &types.ResourceInUseException{Message: new(fmt.Sprintf(format, args...)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
-}
-
-func (g groupName) notFound() error {
-	return &types.ResourceNotFoundException{Message: new(fmt.Sprintf("No node group found for name: %s.", g.name)), ClusterName: named(g.cluster), NodegroupName: named(g.name)}
-}
-
-// ec2Failure words an error that EKS passes on from EC2.
-func (g groupName) ec2Failure(ctx context.Context, format string, args ...any) error {
-	return g.invalidParameter("%s (Service: Ec2, Status Code: 400, Request ID: %s)", fmt.Sprintf(format, args...), wire.RequestIDFrom(ctx))
-}
-
-func nameOf(n record.Nodegroup) groupName { return groupName{n.Cluster, n.Name} }
+func nameOf(n record.Nodegroup) subject { return subject{cluster: n.Cluster, nodegroup: n.Name} }
 
 // nodegroup is a node group of the caller's cluster, for the caller to change, and the cluster; or a ResourceNotFoundException.
 func (s *Service) nodegroup(ctx context.Context, cluster, name string) (store.Row[record.Nodegroup], store.Row[record.Cluster], error) {
@@ -55,7 +30,7 @@ func (s *Service) nodegroup(ctx context.Context, cluster, name string) (store.Ro
 	}
 	row, err := s.nodegroups.Copy(ctx, record.NodegroupKey(at.account, at.region, cluster, name))
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
-		return row, c, groupName{cluster, name}.notFound()
+		return row, c, subject{cluster: cluster, nodegroup: name}.notFound("No node group found for name: %s.", name)
 	}
 	return row, c, err
 }
@@ -70,14 +45,8 @@ func (s *Service) observedGroup(ctx context.Context, n record.Nodegroup) (state 
 	if err == nil && row.Value.NodegroupID == n.ID {
 		state = row.Value
 	}
-	if n.LastUpdateID == "" {
-		return state, last, nil
-	}
-	update, err := s.updates.Get(ctx, record.UpdateKey(n.Account, n.Region, n.Cluster, n.LastUpdateID))
-	if errors.Is(err, store.ErrNotFound) {
-		return state, last, nil
-	}
-	return state, update.Value, err
+	last, err = s.lastUpdate(ctx, record.Cluster{Account: n.Account, Region: n.Region, Name: n.Cluster}, n.LastUpdateID)
+	return state, last, err
 }
 
 // nodegroupStatus is a node group's status, from what is wanted, what was observed, and the newest update.

@@ -3,14 +3,12 @@ package eks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -29,44 +27,32 @@ const ec2Service = "ec2.amazonaws.com"
 // checkNodeRole demands that a group's role is the account's own, that the caller may pass it to EKS, that it exists, and that instances may
 // have it.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
-func (s *Service) checkNodeRole(ctx context.Context, g groupName, n record.Nodegroup) error {
+func (s *Service) checkNodeRole(ctx context.Context, g subject, n record.Nodegroup) error {
 	arn := n.NodeRoleARN
 	p, ok := parsePrincipal(arn)
 	if !ok || p.kind != "role" {
 		return g.invalidParameter("nodeRole %s is not the ARN of an IAM role", arn)
 	}
-	if p.account != n.Account {
-		return &types.AccessDeniedException{Message: new("Cross-account pass role is not allowed.")}
-	}
 	if p.serviceLinked() {
 		return g.invalidParameter("nodeRole %s is a service-linked role, which can't be the role of nodes: specify a role that EC2 may assume", arn)
 	}
-	err := wire.Authorize(ctx, wire.Target{
-		Action: "iam:PassRole", Resource: arn,
-		Conditions: map[string][]string{"iam:PassedToService": {servicePrincipal}, "iam:AssociatedResourceArn": {n.ARN()}},
-	})
-	if err != nil {
+	if err := passRole(ctx, p, servicePrincipal, n.ARN()); err != nil {
 		return err
 	}
-	row, err := s.roles.Get(ctx, record.RoleKey(p.account, p.name))
-	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ARN() != arn {
+	exists, trusts, err := s.assumable(ctx, p, ec2Service, nil, "sts:AssumeRole")
+	switch {
+	case err != nil:
+		return err
+	case !exists:
 		return g.invalidParameter("The role with name %s cannot be found. (Service: Iam, Status Code: 404, Request ID: %s)", p.name, wire.RequestIDFrom(ctx))
-	} else if err != nil {
-		return err
-	}
-	trust, err := policy.Compile(policy.Trust, row.Value.Trust)
-	if err != nil {
-		return fmt.Errorf("read the trust policy of %s: %w", arn, err)
-	}
-	assume := &policy.Request{Action: "sts:AssumeRole", Resource: arn, Principal: policy.Principal{Type: policy.Service, Name: ec2Service}}
-	if !policy.Allows(assume, []policy.Source{{Document: trust}}) {
+	case !trusts:
 		return g.invalidParameter("Following required service principals [%s] were not found in the trust relationships of nodeRole %s", ec2Service, arn)
 	}
 	return nil
 }
 
 // checkNodeSubnets demands that there is at least one subnet, and that all are in the cluster's VPC.
-func (s *Service) checkNodeSubnets(ctx context.Context, g groupName, c record.Cluster, ids []string) error {
+func (s *Service) checkNodeSubnets(ctx context.Context, g subject, c record.Cluster, ids []string) error {
 	if len(ids) == 0 {
 		return g.invalidParameter("A nodegroup must have at least one subnet")
 	}
@@ -92,7 +78,7 @@ func (s *Service) checkNodeSubnets(ctx context.Context, g groupName, c record.Cl
 }
 
 // remoteAccess checks who may log in to a group's nodes.
-func (s *Service) remoteAccess(ctx context.Context, g groupName, c record.Cluster, in *types.RemoteAccessConfig, template *usersTemplate) (*types.RemoteAccessConfig, error) {
+func (s *Service) remoteAccess(ctx context.Context, g subject, c record.Cluster, in *types.RemoteAccessConfig, template *usersTemplate) (*types.RemoteAccessConfig, error) {
 	switch {
 	case in == nil || aws.ToString(in.Ec2SshKey) == "" && len(in.SourceSecurityGroups) == 0:
 		return nil, nil

@@ -3,7 +3,6 @@ package eks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -25,7 +24,7 @@ const NodegroupQuota = "CORACLE_NODEGROUPS_PER_CLUSTER"
 // CreateNodegroup records a node group in CREATING; the node-group controller makes it ACTIVE.
 func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupInput) (*eks.CreateNodegroupOutput, error) {
 	hash := wire.Fingerprint(in)
-	g := groupName{aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName)}
+	g := subject{cluster: aws.ToString(in.ClusterName), nodegroup: aws.ToString(in.NodegroupName)}
 	for {
 		c, err := s.cluster(ctx, g.cluster)
 		if err != nil {
@@ -34,10 +33,11 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupIn
 		if out, err := s.nodegroupCreatedBefore(ctx, c.Value, g, in, hash); out != nil || err != nil {
 			return out, err
 		}
-		if err := s.mustBeActive(ctx, c.Value, g); err != nil {
+		active, err := s.activeCluster(ctx, c.Value, g)
+		if err != nil {
 			return nil, err
 		}
-		n, err := s.newNodegroup(ctx, c.Value, g, in)
+		n, err := s.newNodegroup(ctx, active, g, in)
 		if err != nil {
 			return nil, err
 		}
@@ -57,8 +57,8 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupIn
 }
 
 // nodegroupCreatedBefore answers for a node group that exists: as the first time if it is this request again, else with an error.
-func (s *Service) nodegroupCreatedBefore(ctx context.Context, c record.Cluster, g groupName, in *eks.CreateNodegroupInput, hash string) (*eks.CreateNodegroupOutput, error) {
-	row, err := s.nodegroups.Get(ctx, record.NodegroupKey(c.Account, c.Region, g.cluster, g.name))
+func (s *Service) nodegroupCreatedBefore(ctx context.Context, c record.Cluster, g subject, in *eks.CreateNodegroupInput, hash string) (*eks.CreateNodegroupOutput, error) {
+	row, err := s.nodegroups.Get(ctx, record.NodegroupKey(c.Account, c.Region, g.cluster, g.nodegroup))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) nodegroupCreatedBefore(ctx context.Context, c record.Cluster, 
 		return nil, err
 	}
 	if !same {
-		return nil, g.inUse("NodeGroup already exists with name %s and cluster name %s", g.name, g.cluster)
+		return nil, g.inUse("NodeGroup already exists with name %s and cluster name %s", g.nodegroup, g.cluster)
 	}
 	return s.describeCreatedGroup(ctx, row.Value)
 }
@@ -82,16 +82,18 @@ func (s *Service) describeCreatedGroup(ctx context.Context, n record.Nodegroup) 
 	return &eks.CreateNodegroupOutput{Nodegroup: out}, nil
 }
 
-// mustBeActive refuses to build on a cluster that is being made, changed or taken down.
-func (s *Service) mustBeActive(ctx context.Context, c record.Cluster, g groupName) error {
+// activeCluster is a cluster with the Kubernetes version that it has now. It refuses one that is being made, changed or taken down: nothing is
+// built on it.
+func (s *Service) activeCluster(ctx context.Context, c record.Cluster, about subject) (record.Cluster, error) {
 	cp, last, err := s.observed(ctx, c)
 	if err != nil {
-		return err
+		return c, err
 	}
 	if status(c, cp, last) != types.ClusterStatusActive {
-		return g.invalidRequest("Cluster '%s' is not in ACTIVE status", c.Name)
+		return c, about.invalidRequest("Cluster '%s' is not in ACTIVE status", c.Name)
 	}
-	return nil
+	c.Version = c.WantedVersion(last)
+	return c, nil
 }
 
 // nodegroupNamePattern is what the user guide says of names.
@@ -101,25 +103,24 @@ var nodegroupNamePattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]*$`)
 const longestNodegroupName = 63
 
 // newNodegroup is the node group that a request asks for, checked.
-func (s *Service) newNodegroup(ctx context.Context, c record.Cluster, g groupName, in *eks.CreateNodegroupInput) (record.Nodegroup, error) {
+func (s *Service) newNodegroup(ctx context.Context, c record.Cluster, g subject, in *eks.CreateNodegroupInput) (record.Nodegroup, error) {
 	var none record.Nodegroup
 	switch {
-	case len(g.name) > longestNodegroupName:
-		return none, g.invalidParameter("nodegroupName can't be longer than %d characters, but %s has %d", longestNodegroupName, g.name, len(g.name))
-	case !nodegroupNamePattern.MatchString(g.name):
-		return none, g.invalidParameter("The nodegroup name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores, but is %q", g.name)
+	case len(g.nodegroup) > longestNodegroupName:
+		return none, g.invalidParameter("nodegroupName can't be longer than %d characters, but %s has %d", longestNodegroupName, g.nodegroup, len(g.nodegroup))
+	case !nodegroupNamePattern.MatchString(g.nodegroup):
+		return none, g.invalidParameter("The nodegroup name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores, but is %q", g.nodegroup)
 	}
 	groups, err := s.nodegroupsOf(ctx, c)
 	if err != nil {
 		return none, err
 	}
 	if len(groups) >= s.nodegroupsPerCluster {
-		return none, &types.ResourceLimitExceededException{ClusterName: named(g.cluster), NodegroupName: named(g.name),
-			Message: new(fmt.Sprintf("Cluster %s has %d nodegroups, as many as the quota 'Managed node groups per cluster' allows. Delete some, or raise the quota: coracle serve reads it from %s", c.Name, len(groups), NodegroupQuota))}
+		return none, g.limitExceeded("Cluster %s has %d nodegroups, as many as the quota 'Managed node groups per cluster' allows. Delete some, or raise the quota: coracle serve reads it from %s", c.Name, len(groups), NodegroupQuota)
 	}
 	now := s.timestamp()
 	n := record.Nodegroup{
-		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: g.name, ID: newUUID(), CreatedAt: now, ModifiedAt: now,
+		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: g.nodegroup, ID: newUUID(), CreatedAt: now, ModifiedAt: now,
 		NodeRoleARN: aws.ToString(in.NodeRole), SubnetIDs: in.Subnets, Tags: in.Tags, ScalingChange: 1,
 	}
 	if fault := tagFault(in.Tags); fault != "" {
@@ -176,7 +177,7 @@ func (s *Service) newNodegroup(ctx context.Context, c record.Cluster, g groupNam
 
 // capacityType is how the nodes are paid.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
-func capacityType(g groupName, asked types.CapacityTypes) (types.CapacityTypes, error) {
+func capacityType(g subject, asked types.CapacityTypes) (types.CapacityTypes, error) {
 	switch asked {
 	case "":
 		return types.CapacityTypesOnDemand, nil

@@ -37,7 +37,7 @@ var nodeImages = map[types.AMITypes]nodeImage{
 
 // setImage decides what a new group's nodes run: the image of the user's launch template, or one of EKS's for the group's AMI type and version.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-custom-ami
-func setImage(g groupName, n *record.Nodegroup, c record.Cluster, template *usersTemplate, in *eks.CreateNodegroupInput) error {
+func setImage(g subject, n *record.Nodegroup, c record.Cluster, template *usersTemplate, in *eks.CreateNodegroupInput) error {
 	version, release := aws.ToString(in.Version), aws.ToString(in.ReleaseVersion)
 	if image := template.image(); image != "" {
 		if in.AmiType != "" && in.AmiType != types.AMITypesCustom {
@@ -69,7 +69,7 @@ func setImage(g groupName, n *record.Nodegroup, c record.Cluster, template *user
 }
 
 // noVersions refuses versions beside an image that the user chose.
-func noVersions(g groupName, version, release string) error {
+func noVersions(g subject, version, release string) error {
 	switch {
 	case version != "":
 		return g.invalidParameter("You cannot specify a kubernetes version to use when specifying an image id to use within the launch template.")
@@ -81,7 +81,7 @@ func noVersions(g groupName, version, release string) error {
 
 // amiType is the AMI type of a group without an image of its own: as on EKS the standard image of Amazon Linux 2023 for x86 unless the request
 // says otherwise, whatever the instance types.
-func amiType(g groupName, asked types.AMITypes, template *usersTemplate) (types.AMITypes, error) {
+func amiType(g subject, asked types.AMITypes, template *usersTemplate) (types.AMITypes, error) {
 	if asked == "" {
 		return types.AMITypesAl2023X8664Standard, nil
 	}
@@ -102,7 +102,7 @@ func amiType(g groupName, asked types.AMITypes, template *usersTemplate) (types.
 const oldestNode = 3
 
 // nodeVersion checks a group's minor version against its cluster's.
-func nodeVersion(g groupName, version, cluster string) error {
+func nodeVersion(g subject, version, cluster string) error {
 	switch _, ok := kubernetes.Lookup(version); {
 	case !ok:
 		return g.invalidParameter("unsupported Kubernetes version")
@@ -127,7 +127,7 @@ func releases(region string, kind types.AMITypes, version string) []ami.Image {
 }
 
 // nodeRelease is the image of a release, of the newest one unless a release is asked for.
-func nodeRelease(g groupName, region string, kind types.AMITypes, version, release string) (ami.Image, error) {
+func nodeRelease(g subject, region string, kind types.AMITypes, version, release string) (ami.Image, error) {
 	all := releases(region, kind, version)
 	if release == "" && len(all) > 0 {
 		return all[0], nil

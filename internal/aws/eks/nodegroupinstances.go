@@ -14,7 +14,7 @@ import (
 const maxInstanceTypes = 20
 
 // instanceTypes are those of a new group: of the request, or the one of the user's launch template (none then), or a default.
-func instanceTypes(g groupName, kind types.AMITypes, asked []string, template *usersTemplate) ([]string, error) {
+func instanceTypes(g subject, kind types.AMITypes, asked []string, template *usersTemplate) ([]string, error) {
 	if own := template.instanceType(); own != "" {
 		if len(asked) > 0 {
 			return nil, g.invalidRequest("Cannot specify instance types in launch template and API request")
@@ -31,7 +31,7 @@ func instanceTypes(g groupName, kind types.AMITypes, asked []string, template *u
 }
 
 // checkInstanceTypes demands that instance types exist and can run the images of an AMI type.
-func checkInstanceTypes(g groupName, kind types.AMITypes, names []string) error {
+func checkInstanceTypes(g subject, kind types.AMITypes, names []string) error {
 	if len(names) > maxInstanceTypes {
 		return g.invalidParameter("instanceTypes can have up to %d members, but has %d", maxInstanceTypes, len(names))
 	}
@@ -71,7 +71,7 @@ const (
 )
 
 // diskSize is the size of a group's root volumes in GiB; 0 when it is the launch template's to say.
-func diskSize(g groupName, asked *int32, template *usersTemplate) (int32, error) {
+func diskSize(g subject, asked *int32, template *usersTemplate) (int32, error) {
 	switch {
 	case template != nil && asked != nil:
 		return 0, g.invalidParameter("Disk size must be specified within the launch template.")

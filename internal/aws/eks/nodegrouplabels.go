@@ -16,12 +16,12 @@ const (
 )
 
 // malformed words what Kubernetes demands of a name or value as EKS does.
-func malformed(g groupName, value string) error {
+func malformed(g subject, value string) error {
 	return g.invalidParameter("Invalid value: %s : field must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')", value)
 }
 
 // changeLabels are the labels of a group after a change, and the parameters of its update.
-func changeLabels(g groupName, now map[string]string, in *types.UpdateLabelsPayload) (map[string]string, []types.UpdateParam, error) {
+func changeLabels(g subject, now map[string]string, in *types.UpdateLabelsPayload) (map[string]string, []types.UpdateParam, error) {
 	if in == nil || len(in.AddOrUpdateLabels) == 0 && len(in.RemoveLabels) == 0 {
 		return now, nil, nil
 	}
@@ -93,7 +93,7 @@ func sameTaint(a, b types.Taint) bool {
 
 // changeTaints are the taints of a group after a change, and the parameters of its update.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-taints-managed-node-groups.html
-func changeTaints(g groupName, now []types.Taint, in *types.UpdateTaintsPayload) ([]types.Taint, []types.UpdateParam, error) {
+func changeTaints(g subject, now []types.Taint, in *types.UpdateTaintsPayload) ([]types.Taint, []types.UpdateParam, error) {
 	if in == nil || len(in.AddOrUpdateTaints) == 0 && len(in.RemoveTaints) == 0 {
 		return now, nil, nil
 	}
@@ -134,7 +134,7 @@ func changeTaints(g groupName, now []types.Taint, in *types.UpdateTaintsPayload)
 	return out, params, nil
 }
 
-func checkTaint(g groupName, t types.Taint) error {
+func checkTaint(g subject, t types.Taint) error {
 	key, value := aws.ToString(t.Key), aws.ToString(t.Value)
 	switch {
 	case key == "":

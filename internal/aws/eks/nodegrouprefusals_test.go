@@ -11,7 +11,6 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -79,7 +78,7 @@ func badUpdateConfig(config types.NodegroupUpdateConfig) attempt {
 	return badGroup(func(in *eks.CreateNodegroupInput) { in.UpdateConfig = &config })
 }
 
-// A bad request about node groups is answered with EKS's error, and changes nothing. A message that begins with "…" is only looked for.
+// A bad request about node groups is answered with EKS's error, and changes nothing.
 func TestNodegroupRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -145,7 +144,6 @@ func TestNodegroupRefusals(t *testing.T) {
 		denied    = "AccessDeniedException"
 		syntax    = " : field must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 	)
-	status := map[string]int{parameter: 400, invalid: 400, used: 409, missing: 404, denied: 403}
 	many := func(n int) map[string]string {
 		out := map[string]string{}
 		for i := range n {
@@ -169,12 +167,7 @@ func TestNodegroupRefusals(t *testing.T) {
 		return types.NodeRepairConfigOverrides{NodeMonitoringCondition: aws.String("NetworkingReady"), NodeUnhealthyReason: aws.String("IPAMDNotRunning"), MinRepairWaitTimeMins: &wait, RepairAction: action}
 	}
 
-	for _, c := range []struct {
-		name    string
-		do      attempt
-		code    string
-		message string
-	}{
+	w.refuses([]refusal{
 		// Names, clusters, tags.
 		{"no cluster", badGroup(func(in *eks.CreateNodegroupInput) { in.ClusterName = aws.String("nobody") }), missing, "No cluster found for name: nobody."},
 		{"a cluster in an update", badGroup(func(in *eks.CreateNodegroupInput) { in.ClusterName = aws.String("busy") }), invalid, "Cluster 'busy' is not in ACTIVE status"},
@@ -375,20 +368,5 @@ func TestNodegroupRefusals(t *testing.T) {
 			_, err := c.ListUpdates(ctx, &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("nobody")})
 			return err
 		}, missing, "No node group found for name: nobody."},
-	} {
-		before := w.contents()
-		err := c.do(t.Context(), w.client)
-		if err == nil {
-			t.Errorf("%s: not refused", c.name)
-			continue
-		}
-		got := failureOf(t, err)
-		part, contains := strings.CutPrefix(c.message, "…")
-		if got.code != c.code || got.status != status[c.code] || !contains && got.message != c.message || contains && !strings.Contains(got.message, part) {
-			t.Errorf("%s:\n got %s %d %q\nwant %s %d %q", c.name, got.code, got.status, got.message, c.code, status[c.code], c.message)
-		}
-		if d := cmp.Diff(before, w.contents()); d != "" {
-			t.Errorf("%s: changed something:\n%s", c.name, d)
-		}
-	}
+	})
 }

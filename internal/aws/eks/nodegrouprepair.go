@@ -10,7 +10,7 @@ import (
 // changeRepair is how a group's unhealthy nodes are repaired after a change, and the parameters of its update. A request that switches repair on
 // says everything about it: what it leaves out is EKS's to choose.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-health.html
-func changeRepair(g groupName, now, in *types.NodeRepairConfig) (*types.NodeRepairConfig, []types.UpdateParam, error) {
+func changeRepair(g subject, now, in *types.NodeRepairConfig) (*types.NodeRepairConfig, []types.UpdateParam, error) {
 	if in == nil {
 		return now, nil, nil
 	}
@@ -60,7 +60,7 @@ func details(c types.NodeRepairConfig) bool {
 		c.MaxParallelNodesRepairedPercentage != nil || len(c.NodeRepairConfigOverrides) > 0
 }
 
-func checkOverride(g groupName, o types.NodeRepairConfigOverrides) error {
+func checkOverride(g subject, o types.NodeRepairConfigOverrides) error {
 	switch {
 	case aws.ToString(o.NodeMonitoringCondition) == "" || aws.ToString(o.NodeUnhealthyReason) == "" || o.MinRepairWaitTimeMins == nil || o.RepairAction == "":
 		return g.invalidParameter("A member of nodeRepairConfigOverrides must have all of nodeMonitoringCondition, nodeUnhealthyReason, minRepairWaitTimeMins and repairAction")

@@ -14,7 +14,7 @@ const (
 )
 
 // newScaling is the size of a new group. (wire has checked that no number is too small by itself.)
-func newScaling(g groupName, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, error) {
+func newScaling(g subject, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, error) {
 	out := types.NodegroupScalingConfig{MinSize: new(int32(defaultMinSize)), MaxSize: new(int32(defaultMaxSize)), DesiredSize: new(int32(defaultDesiredSize))}
 	fillScaling(&out, in)
 	switch least, most, desired := *out.MinSize, *out.MaxSize, *out.DesiredSize; {
@@ -44,7 +44,7 @@ func fillScaling(out, in *types.NodegroupScalingConfig) {
 }
 
 // changeScaling is the size of a group after a change, and the parameters of its update. now is what the group has, whoever gave it that.
-func changeScaling(g groupName, now types.NodegroupScalingConfig, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, []types.UpdateParam, error) {
+func changeScaling(g subject, now types.NodegroupScalingConfig, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, []types.UpdateParam, error) {
 	out := now
 	fillScaling(&out, in)
 	switch least, most, desired := *out.MinSize, *out.MaxSize, *out.DesiredSize; {
@@ -75,7 +75,7 @@ func (p *numbers) add(kind types.UpdateParamType, value *int32) {
 const mostUnavailable = 100
 
 // changeUpdateConfig is how a group is updated after a change: either a number of nodes at once or a percentage of them.
-func changeUpdateConfig(g groupName, now types.NodegroupUpdateConfig, in *types.NodegroupUpdateConfig) (types.NodegroupUpdateConfig, []types.UpdateParam, error) {
+func changeUpdateConfig(g subject, now types.NodegroupUpdateConfig, in *types.NodegroupUpdateConfig) (types.NodegroupUpdateConfig, []types.UpdateParam, error) {
 	if in == nil {
 		return now, nil, nil
 	}
@@ -100,7 +100,7 @@ func changeUpdateConfig(g groupName, now types.NodegroupUpdateConfig, in *types.
 }
 
 // checkUnavailable holds an update config against the size of the group.
-func checkUnavailable(g groupName, config types.NodegroupUpdateConfig, scaling types.NodegroupScalingConfig) error {
+func checkUnavailable(g subject, config types.NodegroupUpdateConfig, scaling types.NodegroupScalingConfig) error {
 	if n := config.MaxUnavailable; n != nil && *n > min(*scaling.MaxSize, mostUnavailable) {
 		if *n > mostUnavailable {
 			return g.invalidParameter("maxUnavailable %d is invalid: the maximum number is %d", *n, mostUnavailable)

@@ -51,7 +51,7 @@ func (t *usersTemplate) instanceType() string {
 // usersTemplate finds the launch template that a request names, which must have nothing in it that is EKS's to say. A version is a number from
 // then on, even if "$Latest" was asked for.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-basics
-func (s *Service) usersTemplate(ctx context.Context, g groupName, asked *types.LaunchTemplateSpecification) (*usersTemplate, error) {
+func (s *Service) usersTemplate(ctx context.Context, g subject, asked *types.LaunchTemplateSpecification) (*usersTemplate, error) {
 	if asked == nil {
 		return nil, nil
 	}
@@ -99,7 +99,7 @@ func (s *Service) usersTemplate(ctx context.Context, g groupName, asked *types.L
 }
 
 // fault says what a launch template has that node groups refuse.
-func (t *usersTemplate) fault(g groupName) error {
+func (t *usersTemplate) fault(g subject) error {
 	d := t.data
 	switch {
 	case d.IamInstanceProfile != nil:
@@ -123,7 +123,7 @@ func (t *usersTemplate) fault(g groupName) error {
 
 // checkUserData demands that EKS can add its own part to the template's user data, as it must when the image is EKS's.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-func (t *usersTemplate) checkUserData(g groupName, kind types.AMITypes) error {
+func (t *usersTemplate) checkUserData(g subject, kind types.AMITypes) error {
 	if t == nil || aws.ToString(t.data.UserData) == "" || kind == types.AMITypesCustom {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (t *usersTemplate) checkUserData(g groupName, kind types.AMITypes) error {
 
 // checkLaunch refuses a launch template from which the caller could not launch a node themself, as AWS does by a dry run. Otherwise a node group
 // would let its owner do what they may not.
-func (s *Service) checkLaunch(ctx context.Context, g groupName, n record.Nodegroup, t *usersTemplate) error {
+func (s *Service) checkLaunch(ctx context.Context, g subject, n record.Nodegroup, t *usersTemplate) error {
 	if t == nil {
 		return nil
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // nodegroupChange is a request to change a node group.
 type nodegroupChange struct {
-	group   groupName
+	group   subject
 	token   *string
 	request any // the SDK's input structure
 	kind    types.UpdateType
@@ -22,62 +22,48 @@ type nodegroupChange struct {
 	apply func(n *record.Nodegroup, c record.Cluster, state record.NodegroupState, u *record.Update) error
 }
 
-// startNodegroupUpdate records a change of a node group and its update object, both or neither. A group has one update at a time: the
-// transaction demands that its row is as it was when nothing was found in progress, and every update writes the row.
+// startNodegroupUpdate records a change of a node group and its update object.
 func (s *Service) startNodegroupUpdate(ctx context.Context, ch nodegroupChange) (*types.Update, error) {
-	hash, g := wire.Fingerprint(ch.request), ch.group
-	for {
-		row, c, err := s.nodegroup(ctx, g.cluster, g.name)
+	g := ch.group
+	return s.start(ctx, func() (a attempt, err error) {
+		row, c, err := s.nodegroup(ctx, g.cluster, g.nodegroup)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
 		n := &row.Value
-		if started, err := s.startedBefore(ctx, c.Value, n.ID, ch.token, hash); started != nil || err != nil {
-			return started, err
+		if a, err = s.attempt(ctx, c.Value, owner{nodegroup: n.ID}, ch.kind, ch.token, ch.request); a.before != nil || err != nil {
+			return a, err
 		}
+		a.update.NodegroupName = n.Name
 		state, last, err := s.observedGroup(ctx, *n)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
 		switch now := nodegroupStatus(*n, state, last); now {
 		case types.NodegroupStatusActive, types.NodegroupStatusDegraded:
 		case types.NodegroupStatusUpdating:
-			return nil, g.inUse("Cannot %s because nodegroup %s currently has update %s in progress", ch.kind, g.name, last.ID)
+			return a, g.inUse("Cannot %s because nodegroup %s currently has update %s in progress", ch.kind, g.nodegroup, last.ID)
 		default:
-			return nil, g.inUse("Cannot %s because nodegroup %s is in status %s: it must be ACTIVE or DEGRADED", ch.kind, g.name, now)
+			return a, g.inUse("Cannot %s because nodegroup %s is in status %s: it must be ACTIVE or DEGRADED", ch.kind, g.nodegroup, now)
 		}
-		if err := s.mustBeActive(ctx, c.Value, g); err != nil {
-			return nil, err
-		}
-		_, clusterUpdate, err := s.observed(ctx, c.Value)
+		active, err := s.activeCluster(ctx, c.Value, g)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
-		c.Value.Version = c.Value.WantedVersion(clusterUpdate)
 		n.Template = n.Wanted(last)
-		u := record.Update{
-			ID: newUUID(), Cluster: n.Cluster, ClusterID: n.ClusterID, NodegroupName: n.Name, NodegroupID: n.ID,
-			Type: ch.kind, Status: types.UpdateStatusInProgress, CreatedAt: s.timestamp(),
-			ClientRequestToken: aws.ToString(ch.token), RequestHash: hash,
+		if err := ch.apply(n, active, state, &a.update); err != nil {
+			return a, err
 		}
-		if err := ch.apply(n, c.Value, state, &u); err != nil {
-			return nil, err
-		}
-		n.LastUpdateID, n.ModifiedAt = u.ID, u.CreatedAt
-		err = s.store.Txn(ctx, s.nodegroups.UpdateOp(row), s.updates.CreateOp(record.UpdateKey(n.Account, n.Region, n.Cluster, u.ID), u))
-		if lostRace(err) {
-			continue // the group changed meanwhile: judge again
-		} else if err != nil {
-			return nil, err
-		}
-		return describeUpdate(u), nil
-	}
+		n.LastUpdateID, n.ModifiedAt = a.update.ID, a.update.CreatedAt
+		a.ops = []store.Op{s.nodegroups.UpdateOp(row)}
+		return a, nil
+	})
 }
 
 // UpdateNodegroupConfig changes the size, labels, taints, update config, node auto repair or warm pool of a node group, and answers with the
 // update object that follows the change.
 func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *eks.UpdateNodegroupConfigInput) (*eks.UpdateNodegroupConfigOutput, error) {
-	g := groupName{aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName)}
+	g := subject{cluster: aws.ToString(in.ClusterName), nodegroup: aws.ToString(in.NodegroupName)}
 	update, err := s.startNodegroupUpdate(ctx, nodegroupChange{
 		group: g, token: in.ClientRequestToken, request: in, kind: types.UpdateTypeConfigUpdate,
 		apply: func(n *record.Nodegroup, _ record.Cluster, state record.NodegroupState, u *record.Update) (err error) {
@@ -127,13 +113,4 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *eks.UpdateNodeg
 		return nil, err
 	}
 	return &eks.UpdateNodegroupConfigOutput{Update: update}, nil
-}
-
-// nodegroupID is the ID of the node group whose updates a request is about; empty when it names none.
-func (s *Service) nodegroupID(ctx context.Context, cluster, name *string) (string, error) {
-	if aws.ToString(name) == "" {
-		return "", nil
-	}
-	row, _, err := s.nodegroup(ctx, aws.ToString(cluster), *name)
-	return row.Value.ID, err
 }

@@ -17,7 +17,7 @@ import (
 // template. Without any of them the group follows its cluster, with the newest image.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-managed-node-group.html
 func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *eks.UpdateNodegroupVersionInput) (*eks.UpdateNodegroupVersionOutput, error) {
-	g := groupName{aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName)}
+	g := subject{cluster: aws.ToString(in.ClusterName), nodegroup: aws.ToString(in.NodegroupName)}
 	update, err := s.startNodegroupUpdate(ctx, nodegroupChange{
 		group: g, token: in.ClientRequestToken, request: in, kind: types.UpdateTypeVersionUpdate,
 		apply: func(n *record.Nodegroup, c record.Cluster, _ record.NodegroupState, u *record.Update) error {
@@ -53,7 +53,7 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *eks.UpdateNode
 
 // nextTemplate is the version of a group's launch template that a request asks for; nil when it asks for none. A group keeps to the template that
 // it was made with, and to what that decides: whose image, and whose instance types.
-func (s *Service) nextTemplate(ctx context.Context, g groupName, n record.Nodegroup, asked *types.LaunchTemplateSpecification) (*usersTemplate, error) {
+func (s *Service) nextTemplate(ctx context.Context, g subject, n record.Nodegroup, asked *types.LaunchTemplateSpecification) (*usersTemplate, error) {
 	own := n.Template.LaunchTemplate
 	if asked == nil {
 		if n.AMIType == types.AMITypesCustom {
@@ -87,7 +87,7 @@ func (s *Service) nextTemplate(ctx context.Context, g groupName, n record.Nodegr
 }
 
 // nextImage decides what the nodes are to run after a version update.
-func nextImage(g groupName, n *record.Nodegroup, c record.Cluster, template *usersTemplate, in *eks.UpdateNodegroupVersionInput) error {
+func nextImage(g subject, n *record.Nodegroup, c record.Cluster, template *usersTemplate, in *eks.UpdateNodegroupVersionInput) error {
 	version, release := aws.ToString(in.Version), aws.ToString(in.ReleaseVersion)
 	if n.AMIType == types.AMITypesCustom {
 		n.Template.ReleaseVersion = template.image()

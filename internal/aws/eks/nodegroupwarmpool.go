@@ -12,7 +12,7 @@ import (
 
 // changeWarmPool is the warm pool of group n after a change, and the parameters of its update. What a request leaves out stays.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_WarmPoolConfig.html
-func changeWarmPool(g groupName, n record.Nodegroup, now, in *types.WarmPoolConfig) (*types.WarmPoolConfig, []types.UpdateParam, error) {
+func changeWarmPool(g subject, n record.Nodegroup, now, in *types.WarmPoolConfig) (*types.WarmPoolConfig, []types.UpdateParam, error) {
 	if in == nil {
 		return now, nil, nil
 	}
@@ -47,7 +47,7 @@ func changeWarmPool(g groupName, n record.Nodegroup, now, in *types.WarmPoolConf
 	return &out, params, nil
 }
 
-func checkWarmPool(g groupName, n record.Nodegroup, w types.WarmPoolConfig) error {
+func checkWarmPool(g subject, n record.Nodegroup, w types.WarmPoolConfig) error {
 	bottlerocket := strings.HasPrefix(string(n.AMIType), "BOTTLEROCKET")
 	switch {
 	case *w.MinSize < 0:

@@ -24,6 +24,8 @@ func (w *world) contents() map[string]int64 {
 	collect(w, all, "update", record.Updates(w.store))
 	collect(w, all, "accessentry", record.AccessEntries(w.store))
 	collect(w, all, "nodegroup", record.Nodegroups(w.store))
+	collect(w, all, "addon", record.Addons(w.store))
+	collect(w, all, "association", record.PodIdentityAssociations(w.store))
 	return all
 }
 
@@ -194,16 +196,10 @@ func TestRefusals(t *testing.T) {
 		missing   = "ResourceNotFoundException"
 		badReq    = "BadRequestException"
 	)
-	status := map[string]int{parameter: 400, invalid: 400, used: 409, missing: 404, badReq: 400, "NotFoundException": 404, "AccessDeniedException": 403}
 	on := func(b bool) *bool { return &b }
 	kms := "arn:aws:kms:" + region + ":" + account + ":key/1"
 
-	for _, c := range []struct {
-		name    string
-		do      func(context.Context, *eks.Client) error
-		code    string
-		message string
-	}{
+	w.refuses([]refusal{
 		// Names and versions.
 		{"name begins with a hyphen", bad(func(in *eks.CreateClusterInput) { in.Name = aws.String("-x") }), parameter, "…name"},
 		{"name has a dot", bad(func(in *eks.CreateClusterInput) { in.Name = aws.String("a.b") }), parameter, "…Value 'a.b' at 'name' failed to satisfy constraint: Member must satisfy regular expression pattern"},
@@ -490,20 +486,38 @@ func TestRefusals(t *testing.T) {
 			_, err := c.ListClusters(ctx, &eks.ListClustersInput{MaxResults: aws.Int32(101)})
 			return err
 		}, parameter, "…100"},
-	} {
+	})
+}
+
+// refusal is a bad request, and what EKS says to it. A message that begins with "…" is only looked for.
+type refusal struct {
+	name          string
+	do            attempt
+	code, message string
+}
+
+// refuses makes bad requests. They change nothing.
+func (w *world) refuses(all []refusal) {
+	w.t.Helper()
+	status := map[string]int{"ResourceInUseException": 409, "ResourceNotFoundException": 404, "NotFoundException": 404, "AccessDeniedException": 403}
+	for _, c := range all {
 		before := w.contents()
-		err := c.do(t.Context(), w.client)
+		err := c.do(w.t.Context(), w.client)
 		if err == nil {
-			t.Errorf("%s: not refused", c.name)
+			w.t.Errorf("%s: not refused", c.name)
 			continue
 		}
-		got := failureOf(t, err)
+		want := status[c.code]
+		if want == 0 {
+			want = 400
+		}
+		got := failureOf(w.t, err)
 		part, contains := strings.CutPrefix(c.message, "…")
-		if got.code != c.code || got.status != status[c.code] || !contains && got.message != c.message || contains && !strings.Contains(got.message, part) {
-			t.Errorf("%s:\n got %s %d %q\nwant %s %d %q", c.name, got.code, got.status, got.message, c.code, status[c.code], c.message)
+		if got.code != c.code || got.status != want || !contains && got.message != c.message || contains && !strings.Contains(got.message, part) {
+			w.t.Errorf("%s:\n got %s %d %q\nwant %s %d %q", c.name, got.code, got.status, got.message, c.code, want, c.message)
 		}
 		if d := cmp.Diff(before, w.contents()); d != "" {
-			t.Errorf("%s: changed something:\n%s", c.name, d)
+			w.t.Errorf("%s: changed something:\n%s", c.name, d)
 		}
 	}
 }

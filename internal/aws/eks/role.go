@@ -22,44 +22,53 @@ func (s *Service) checkClusterRole(ctx context.Context, cluster, arn string) err
 	if !ok || p.kind != "role" {
 		return invalidParameter(cluster, "roleArn %s is not the ARN of an IAM role", arn)
 	}
-	at := placeOf(ctx)
-	if p.account != at.account {
-		return &types.AccessDeniedException{Message: new("Cross-account pass role is not allowed.")}
-	}
-	err := wire.Authorize(ctx, wire.Target{
-		Action:   "iam:PassRole",
-		Resource: arn,
-		Conditions: map[string][]string{
-			"iam:PassedToService":       {servicePrincipal},
-			"iam:AssociatedResourceArn": {at.clusterARN(cluster)},
-		},
-	})
-	if err != nil {
+	resource := placeOf(ctx).clusterARN(cluster)
+	if err := passRole(ctx, p, servicePrincipal, resource); err != nil {
 		return err
 	}
-	row, err := s.roles.Get(ctx, record.RoleKey(p.account, p.name))
-	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ARN() != arn {
+	exists, trusts, err := s.assumable(ctx, p, servicePrincipal, policy.Context{"aws:SourceAccount": {p.account}, "aws:SourceArn": {resource}}, "sts:AssumeRole")
+	switch {
+	case err != nil:
+		return err
+	case !exists:
 		return invalidParameter(cluster, "Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", arn)
-	} else if err != nil {
-		return err
-	}
-	trust, err := policy.Compile(policy.Trust, row.Value.Trust)
-	if err != nil {
-		return fmt.Errorf("read the trust policy of %s: %w", arn, err)
-	}
-	assume := &policy.Request{
-		Action:    "sts:AssumeRole",
-		Resource:  arn,
-		Principal: policy.Principal{Type: policy.Service, Name: servicePrincipal},
-		Keys: policy.Context{
-			"aws:SourceAccount": {at.account},
-			"aws:SourceArn":     {at.clusterARN(cluster)},
-		},
-	}
-	if !policy.Allows(assume, []policy.Source{{Document: trust}}) {
+	case !trusts:
 		return invalidParameter(cluster, "Following required service principals [%s] were not found in the trust relationships of clusterRole %s", servicePrincipal, arn)
 	}
 	return nil
+}
+
+// passRole demands that a role is of the caller's account, and that the caller may pass it to a service, for the resource with that ARN.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html
+func passRole(ctx context.Context, p principal, service, resource string) error {
+	if p.account != placeOf(ctx).account {
+		return &types.AccessDeniedException{Message: new("Cross-account pass role is not allowed.")}
+	}
+	return wire.Authorize(ctx, wire.Target{
+		Action: "iam:PassRole", Resource: p.arn,
+		Conditions: map[string][]string{"iam:PassedToService": {service}, "iam:AssociatedResourceArn": {resource}},
+	})
+}
+
+// assumable reports whether there is such a role, and whether its trust policy allows a service all of the actions, under the condition keys.
+func (s *Service) assumable(ctx context.Context, p principal, service string, keys policy.Context, actions ...string) (exists, trusts bool, err error) {
+	row, err := s.roles.Get(ctx, record.RoleKey(p.account, p.name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ARN() != p.arn {
+		return false, false, nil
+	} else if err != nil {
+		return false, false, err
+	}
+	trust, err := policy.Compile(policy.Trust, row.Value.Trust)
+	if err != nil {
+		return true, false, fmt.Errorf("read the trust policy of %s: %w", p.arn, err)
+	}
+	for _, action := range actions {
+		assume := &policy.Request{Action: action, Resource: p.arn, Principal: policy.Principal{Type: policy.Service, Name: service}, Keys: keys}
+		if !policy.Allows(assume, []policy.Source{{Document: trust}}) {
+			return true, false, nil
+		}
+	}
+	return true, true, nil
 }
 
 // serviceLinkedRole is the role in which EKS acts for clusters.

@@ -10,7 +10,8 @@
 // was judged, so that two updates never run at once.
 //
 // Managed node groups go the same way, one level down: [record.Nodegroup] is wanted, the node-group controller writes
-// [record.NodegroupState], and nodegroup.go puts them together.
+// [record.NodegroupState], and nodegroup.go puts them together. So do EKS add-ons: [record.Addon], [record.AddonState], addon.go; what versions there are
+// and how they are configured says the [Catalogue].
 //
 // https://docs.aws.amazon.com/eks/latest/APIReference/Welcome.html
 package eks
@@ -41,6 +42,7 @@ type Options struct {
 	Store              *store.Store
 	ServiceLinkedRoles ServiceLinkedRoles
 	EC2                EC2
+	Catalogue          Catalogue // of add-ons
 	// NodegroupsPerCluster is the quota of managed node groups, [DefaultNodegroupsPerCluster] unless set.
 	NodegroupsPerCluster int
 	Now                  func() time.Time // time.Now unless set
@@ -55,6 +57,9 @@ type Service struct {
 	accessEntries   store.Table[record.AccessEntry]
 	nodegroups      store.Table[record.Nodegroup]
 	nodegroupStates store.Table[record.NodegroupState]
+	addons          store.Table[record.Addon]
+	addonStates     store.Table[record.AddonState]
+	associations    store.Table[record.PodIdentityAssociation]
 	fargateProfiles store.Table[record.FargateProfile]
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
@@ -63,6 +68,7 @@ type Service struct {
 	users           store.Table[record.User]
 	linked          ServiceLinkedRoles
 	ec2             EC2
+	catalogue       Catalogue
 
 	launchTemplates        store.Table[record.LaunchTemplate]
 	launchTemplateNames    store.Table[record.LaunchTemplateName]
@@ -89,6 +95,9 @@ func New(o Options) *Service {
 		accessEntries:   record.AccessEntries(o.Store),
 		nodegroups:      record.Nodegroups(o.Store),
 		nodegroupStates: record.NodegroupStates(o.Store),
+		addons:          record.Addons(o.Store),
+		addonStates:     record.AddonStates(o.Store),
+		associations:    record.PodIdentityAssociations(o.Store),
 		fargateProfiles: record.FargateProfiles(o.Store),
 		subnets:         record.Subnets(o.Store),
 		securityGroups:  record.SecurityGroups(o.Store),
@@ -97,6 +106,7 @@ func New(o Options) *Service {
 		users:           record.Users(o.Store),
 		linked:          o.ServiceLinkedRoles,
 		ec2:             o.EC2,
+		catalogue:       o.Catalogue,
 
 		launchTemplates:        record.LaunchTemplates(o.Store),
 		launchTemplateNames:    record.LaunchTemplateNames(o.Store),

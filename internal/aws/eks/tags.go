@@ -55,11 +55,9 @@ func badRequest(format string, args ...any) error {
 	return &types.BadRequestException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// resource is what an ARN of this service names: a cluster, or an access entry or a node group of one.
+// resource is what an ARN of this service names. The keys of what it isn't are empty.
 type resource struct {
-	cluster   string
-	entry     string // the key of the access entry; empty for others
-	nodegroup string // the key of the node group; empty for others
+	cluster, entry, nodegroup, addon, association string
 }
 
 // resourceOf finds what an ARN names, and its tags.
@@ -83,7 +81,7 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (resource, map[str
 	}
 	switch {
 	case kind == "cluster" && rest == name:
-		return resource{cluster: name}, row.Value.Tags, nil
+		return resource{cluster: row.Key}, row.Value.Tags, nil
 	case kind == "nodegroup":
 		groups, err := s.nodegroupsOf(ctx, row.Value)
 		if err != nil {
@@ -91,7 +89,27 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (resource, map[str
 		}
 		for _, n := range groups {
 			if n.ARN() == arn {
-				return resource{cluster: name, nodegroup: n.Key()}, n.Tags, nil
+				return resource{nodegroup: n.Key()}, n.Tags, nil
+			}
+		}
+	case kind == "addon":
+		addons, err := s.addonsOf(ctx, row.Value)
+		if err != nil {
+			return resource{}, nil, err
+		}
+		for _, a := range addons {
+			if a.ARN() == arn {
+				return resource{addon: a.Key()}, a.Tags, nil
+			}
+		}
+	case kind == "podidentityassociation":
+		rows, err := s.associationsIn(ctx, row.Value)
+		if err != nil {
+			return resource{}, nil, err
+		}
+		for _, r := range rows {
+			if r.Value.ARN() == arn {
+				return resource{association: r.Key}, r.Value.Tags, nil
 			}
 		}
 	case kind == "access-entry":
@@ -101,7 +119,7 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (resource, map[str
 		}
 		for _, e := range entries {
 			if entryARN(at, e.Value, name) == arn {
-				return resource{cluster: name, entry: e.Key}, e.Value.Tags, nil
+				return resource{entry: e.Key}, e.Value.Tags, nil
 			}
 		}
 	}
@@ -130,8 +148,12 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 		_, err = s.accessEntries.Modify(ctx, r.entry, func(e *record.AccessEntry) error { return change(&e.Tags) })
 	case r.nodegroup != "":
 		_, err = s.nodegroups.Modify(ctx, r.nodegroup, func(n *record.Nodegroup) error { return change(&n.Tags) })
+	case r.addon != "":
+		_, err = s.addons.Modify(ctx, r.addon, func(a *record.Addon) error { return change(&a.Tags) })
+	case r.association != "":
+		_, err = s.associations.Modify(ctx, r.association, func(p *record.PodIdentityAssociation) error { return change(&p.Tags) })
 	default:
-		_, err = s.clusters.Modify(ctx, placeOf(ctx).clusterKey(r.cluster), func(c *record.Cluster) error { return change(&c.Tags) })
+		_, err = s.clusters.Modify(ctx, r.cluster, func(c *record.Cluster) error { return change(&c.Tags) })
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
@@ -139,7 +161,7 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 	return err
 }
 
-// TagResource adds tags to a cluster, an access entry or a node group, or changes their values.
+// TagResource adds tags to a cluster, or to an access entry, node group, add-on or pod identity association of one, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*eks.TagResourceOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")
@@ -160,7 +182,7 @@ func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*e
 	return &eks.TagResourceOutput{}, nil
 }
 
-// UntagResource removes tags from a cluster, an access entry or a node group.
+// UntagResource removes tags from what has them.
 func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput) (*eks.UntagResourceOutput, error) {
 	if len(in.TagKeys) == 0 || len(in.TagKeys) > maxTags {
 		return nil, badRequest("tagKeys must have between 1 and %d members", maxTags)
@@ -182,7 +204,7 @@ func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput)
 	return &eks.UntagResourceOutput{}, nil
 }
 
-// ListTagsForResource lists the tags of a cluster, an access entry or a node group.
+// ListTagsForResource lists the tags of what has them.
 func (s *Service) ListTagsForResource(ctx context.Context, in *eks.ListTagsForResourceInput) (*eks.ListTagsForResourceOutput, error) {
 	_, tags, err := s.resourceOf(ctx, aws.ToString(in.ResourceArn))
 	if err != nil {

@@ -72,10 +72,29 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
 	case *eks.UpdateNodegroupVersionInput:
 		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
+	case *eks.CreateAddonInput:
+		err = s.onCluster(ctx, &t, in.ClusterName)
+		set.requestTags(in.Tags)
+	case *eks.DescribeAddonInput:
+		err = s.onAddon(ctx, &t, in.ClusterName, in.AddonName)
+	case *eks.UpdateAddonInput:
+		err = s.onAddon(ctx, &t, in.ClusterName, in.AddonName)
+	case *eks.DeleteAddonInput:
+		err = s.onAddon(ctx, &t, in.ClusterName, in.AddonName)
+	case *eks.DescribePodIdentityAssociationInput:
+		at := placeOf(ctx)
+		p := record.PodIdentityAssociation{Account: at.account, Region: at.region, Cluster: aws.ToString(in.ClusterName), ID: aws.ToString(in.AssociationId)}
+		row, missing := s.associations.Get(ctx, p.Key())
+		if missing == nil {
+			p = row.Value
+		} else if !errors.Is(missing, store.ErrNotFound) {
+			return nil, missing
+		}
+		t = onAssociation(operation, p)
 	case *eks.DescribeUpdateInput:
-		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName)
+		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName, in.AddonName)
 	case *eks.ListUpdatesInput:
-		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName)
+		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName, in.AddonName)
 	case *eks.TagResourceInput:
 		err = s.onTagged(ctx, &t, in.ResourceArn)
 		set.requestTags(in.Tags)
@@ -161,10 +180,36 @@ func (s *Service) onNodegroup(ctx context.Context, t *wire.Target, cluster, name
 	return nil
 }
 
-// onUpdated makes what has an update the target: a cluster, or a node group of it.
-func (s *Service) onUpdated(ctx context.Context, t *wire.Target, cluster, nodegroup *string) error {
-	if aws.ToString(nodegroup) != "" {
+// onAddon makes an add-on the target. The ARN of one that isn't there ends in a "*" for its id.
+func (s *Service) onAddon(ctx context.Context, t *wire.Target, cluster, name *string) error {
+	at := placeOf(ctx)
+	a := record.Addon{Account: at.account, Region: at.region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*"}
+	row, err := s.addons.Get(ctx, a.Key())
+	switch {
+	case err == nil:
+		a = row.Value
+		conditions(t.Conditions).resourceTags(a.Tags)
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	t.Resource = a.ARN()
+	return nil
+}
+
+// onAssociation is an operation on a pod identity association.
+func onAssociation(operation string, p record.PodIdentityAssociation) wire.Target {
+	t := wire.Target{Action: "eks:" + operation, Resource: p.ARN(), Conditions: map[string][]string{}}
+	conditions(t.Conditions).resourceTags(p.Tags)
+	return t
+}
+
+// onUpdated makes what has an update the target: a cluster, or a node group or an add-on of it.
+func (s *Service) onUpdated(ctx context.Context, t *wire.Target, cluster, nodegroup, addon *string) error {
+	switch {
+	case aws.ToString(nodegroup) != "":
 		return s.onNodegroup(ctx, t, cluster, nodegroup)
+	case aws.ToString(addon) != "":
+		return s.onAddon(ctx, t, cluster, addon)
 	}
 	return s.onCluster(ctx, t, cluster)
 }

@@ -26,95 +26,132 @@ type change struct {
 	apply func(c *record.Cluster, cp record.ControlPlane, u *record.Update) ([]store.Op, error)
 }
 
-// startUpdate records a change and its update object, both or neither. A cluster has one update at a time: the transaction
-// demands that the cluster is as it was when nothing was found in progress, and every update writes the cluster.
+// startUpdate records a change of a cluster and its update object.
 func (s *Service) startUpdate(ctx context.Context, ch change) (*types.Update, error) {
-	hash := wire.Fingerprint(ch.request)
-	for {
+	return s.start(ctx, func() (a attempt, err error) {
 		row, err := s.clusters.Copy(ctx, placeOf(ctx).clusterKey(ch.cluster))
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, clusterNotFound(ch.cluster)
+			return a, clusterNotFound(ch.cluster)
 		} else if err != nil {
-			return nil, err
+			return a, err
 		}
 		c := &row.Value
-		if started, err := s.startedBefore(ctx, *c, "", ch.token, hash); started != nil || err != nil {
-			return started, err
+		if a, err = s.attempt(ctx, *c, owner{}, ch.kind, ch.token, ch.request); a.before != nil || err != nil {
+			return a, err
 		}
 		cp, last, err := s.observed(ctx, *c)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
 		if last.Status == types.UpdateStatusInProgress {
-			return nil, inUse(c.Name, "Cannot %s because cluster %s currently has update %s in progress", ch.kind, c.Name, last.ID)
+			return a, inUse(c.Name, "Cannot %s because cluster %s currently has update %s in progress", ch.kind, c.Name, last.ID)
 		}
 		if now := status(*c, cp, last); now != types.ClusterStatusActive {
-			return nil, inUse(c.Name, "Cannot %s because cluster %s is in status %s: it must be ACTIVE", ch.kind, c.Name, now)
+			return a, inUse(c.Name, "Cannot %s because cluster %s is in status %s: it must be ACTIVE", ch.kind, c.Name, now)
 		}
 		c.Version = c.WantedVersion(last)
-		u := record.Update{
-			ID:        newUUID(),
-			Cluster:   c.Name,
-			ClusterID: c.ID,
-			Type:      ch.kind,
-			Status:    types.UpdateStatusInProgress,
-			CreatedAt: s.timestamp(),
+		if a.ops, err = ch.apply(c, cp, &a.update); err != nil {
+			return a, err
+		}
+		c.LastUpdateID = a.update.ID
+		a.ops = append(a.ops, s.clusters.UpdateOp(row))
+		return a, nil
+	})
+}
 
-			ClientRequestToken: aws.ToString(ch.token),
-			RequestHash:        hash,
+// attempt is what one look at a request to change something says: the update that it starts, and what is written with it; or the update that
+// this very request has started before.
+type attempt struct {
+	key    string // of the update
+	update record.Update
+	ops    []store.Op
+	before *types.Update
+}
+
+// start records a change and its update object, both or neither. A cluster, a node group and an add-on have one update at a time: look demands, by
+// the operations that it returns, that the row is as it was when nothing was found in progress, and every update writes the row. It may run
+// several times.
+func (s *Service) start(ctx context.Context, look func() (attempt, error)) (*types.Update, error) {
+	for {
+		a, err := look()
+		if err != nil || a.before != nil {
+			return a.before, err
 		}
-		ops, err := ch.apply(c, cp, &u)
-		if err != nil {
-			return nil, err
-		}
-		c.LastUpdateID = u.ID
-		ops = append(ops, s.clusters.UpdateOp(row), s.updates.CreateOp(record.UpdateKey(c.Account, c.Region, c.Name, u.ID), u))
-		if err := s.store.Txn(ctx, ops...); errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
-			continue // the cluster changed meanwhile: judge again
+		err = s.store.Txn(ctx, append(a.ops, s.updates.CreateOp(a.key, a.update))...)
+		if lostRace(err) {
+			continue // something changed meanwhile: judge again
 		} else if err != nil {
 			return nil, err
 		}
-		return describeUpdate(u), nil
+		return describeUpdate(a.update), nil
 	}
 }
 
-// startedBefore is the update that this very request has started already, if it has: of the node group with that ID, or of the cluster.
-func (s *Service) startedBefore(ctx context.Context, c record.Cluster, nodegroupID string, token *string, hash string) (*types.Update, error) {
-	if aws.ToString(token) == "" {
-		return nil, nil
+// owner is what an update is of: the node group or the add-on with that ID, or with neither the cluster itself.
+type owner struct{ nodegroup, addon string }
+
+// attempt begins an update of a cluster, or of what it has; or finds the one that the request, the SDK's input structure, has started before.
+func (s *Service) attempt(ctx context.Context, c record.Cluster, of owner, kind types.UpdateType, token *string, request any) (attempt, error) {
+	u := record.Update{
+		ID: newUUID(), Cluster: c.Name, ClusterID: c.ID, NodegroupID: of.nodegroup, AddonID: of.addon,
+		Type: kind, Status: types.UpdateStatusInProgress, CreatedAt: s.timestamp(),
+		ClientRequestToken: aws.ToString(token), RequestHash: wire.Fingerprint(request),
 	}
-	all, err := s.updatesOf(ctx, c, nodegroupID)
+	a := attempt{key: record.UpdateKey(c.Account, c.Region, c.Name, u.ID), update: u}
+	if u.ClientRequestToken == "" {
+		return a, nil
+	}
+	all, err := s.updatesOf(ctx, c, of)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
-	for _, u := range all {
-		if same, err := wire.Repeated(ctx, token, hash, u.ClientRequestToken, u.RequestHash); err != nil {
-			return nil, err
+	for _, b := range all {
+		if same, err := wire.Repeated(ctx, token, u.RequestHash, b.ClientRequestToken, b.RequestHash); err != nil {
+			return a, err
 		} else if same {
-			return describeUpdate(u), nil
+			a.before = describeUpdate(b)
 		}
 	}
-	return nil, nil
+	return a, nil
 }
 
-// updatesOf are the updates of a cluster's node group with that ID, or with an empty one those of the cluster itself and its add-ons.
-func (s *Service) updatesOf(ctx context.Context, c record.Cluster, nodegroupID string) ([]record.Update, error) {
+// updatesOf are the updates of a cluster, or of one of its node groups or add-ons.
+func (s *Service) updatesOf(ctx context.Context, c record.Cluster, of owner) ([]record.Update, error) {
 	rows, err := s.updates.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
 	if err != nil {
 		return nil, err
 	}
 	var all []record.Update
 	for _, r := range rows {
-		if r.Value.ClusterID == c.ID && r.Value.NodegroupID == nodegroupID {
-			all = append(all, r.Value)
+		if u := r.Value; u.ClusterID == c.ID && (owner{u.NodegroupID, u.AddonID}) == of {
+			all = append(all, u)
 		}
 	}
 	return all, nil
 }
 
+// ownerOf is what the updates are of that a request asks for.
+func (s *Service) ownerOf(ctx context.Context, cluster, nodegroup, addon *string) (of owner, err error) {
+	if aws.ToString(nodegroup) != "" {
+		row, _, err := s.nodegroup(ctx, aws.ToString(cluster), *nodegroup)
+		if err != nil {
+			return of, err
+		}
+		of.nodegroup = row.Value.ID
+	}
+	if aws.ToString(addon) != "" {
+		row, _, err := s.addon(ctx, subject{cluster: aws.ToString(cluster), addon: *addon})
+		if err != nil {
+			return of, err
+		}
+		of.addon = row.Value.ID
+	}
+	return of, nil
+}
+
 // DescribeUpdate describes an update of a cluster, or of one of its node groups or add-ons.
 func (s *Service) DescribeUpdate(ctx context.Context, in *eks.DescribeUpdateInput) (*eks.DescribeUpdateOutput, error) {
-	nodegroup, err := s.nodegroupID(ctx, in.Name, in.NodegroupName)
+	of, err := s.ownerOf(ctx, in.Name, in.NodegroupName, in.AddonName)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +159,7 @@ func (s *Service) DescribeUpdate(ctx context.Context, in *eks.DescribeUpdateInpu
 	if err != nil {
 		return nil, err
 	}
-	if u.NodegroupID != nodegroup || u.AddonName != aws.ToString(in.AddonName) || in.CapabilityName != nil {
+	if (owner{u.NodegroupID, u.AddonID}) != of || in.CapabilityName != nil {
 		return nil, updateNotFound(aws.ToString(in.Name), aws.ToString(in.UpdateId))
 	}
 	return &eks.DescribeUpdateOutput{Update: describeUpdate(u)}, nil
@@ -134,17 +171,17 @@ func (s *Service) ListUpdates(ctx context.Context, in *eks.ListUpdatesInput) (*e
 	if err != nil {
 		return nil, err
 	}
-	nodegroup, err := s.nodegroupID(ctx, in.Name, in.NodegroupName)
+	of, err := s.ownerOf(ctx, in.Name, in.NodegroupName, in.AddonName)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.updatesOf(ctx, row.Value, nodegroup)
+	all, err := s.updatesOf(ctx, row.Value, of)
 	if err != nil {
 		return nil, err
 	}
 	ids := []string{}
 	for _, u := range all {
-		if u.AddonName == aws.ToString(in.AddonName) && in.CapabilityName == nil {
+		if in.CapabilityName == nil {
 			ids = append(ids, u.ID)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -50,11 +49,6 @@ func checkEgress(cluster string, mode types.ControlPlaneEgressModeType) error {
 	return invalidParameter(cluster, "controlPlaneEgressMode %s is not implemented by Coracle: use %s, the default", mode, types.ControlPlaneEgressModeTypeAwsManaged)
 }
 
-// ec2Failure words an error that EKS passes on from EC2.
-func ec2Failure(ctx context.Context, cluster, format string, args ...any) error {
-	return invalidParameter(cluster, "%s (Service: Ec2, Status Code: 400, Request ID: %s)", fmt.Sprintf(format, args...), wire.RequestIDFrom(ctx))
-}
-
 // checkSubnets returns the VPC of the subnets. A cluster needs two of them, in different zones of one VPC.
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 func (s *Service) checkSubnets(ctx context.Context, cluster string, ids []string) (vpc string, err error) {
@@ -66,7 +60,7 @@ func (s *Service) checkSubnets(ctx context.Context, cluster string, ids []string
 		}
 		row, err := s.subnets.Get(ctx, record.EC2Key(at.account, at.region, id))
 		if errors.Is(err, store.ErrNotFound) {
-			return "", ec2Failure(ctx, cluster, "The subnet ID '%s' does not exist", id)
+			return "", subject{cluster: cluster}.ec2Failure(ctx, "The subnet ID '%s' does not exist", id)
 		} else if err != nil {
 			return "", err
 		}
@@ -94,7 +88,7 @@ func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, 
 		}
 		row, err := s.securityGroups.Get(ctx, record.EC2Key(at.account, at.region, id))
 		if errors.Is(err, store.ErrNotFound) {
-			return ec2Failure(ctx, cluster, "The security group '%s' does not exist", id)
+			return subject{cluster: cluster}.ec2Failure(ctx, "The security group '%s' does not exist", id)
 		} else if err != nil {
 			return err
 		}

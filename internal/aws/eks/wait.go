@@ -114,3 +114,31 @@ func (s *Service) awaitNodegroup(ctx context.Context, cluster, name string) erro
 			s.updates.Notify(ctx, store.Prefix(at.account, at.region, cluster), tell)
 		})
 }
+
+// awaitAddon returns once the add-on is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) awaitAddon(ctx context.Context, about subject) error {
+	at := placeOf(ctx)
+	key := record.AddonKey(at.account, at.region, about.cluster, about.addon)
+	return hold(ctx, func(ctx context.Context) (bool, error) {
+		row, err := s.addons.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+		state, last, err := s.observedAddon(ctx, row.Value)
+		if err != nil {
+			return false, err
+		}
+		switch addonStatus(row.Value, state, last) {
+		case types.AddonStatusCreating, types.AddonStatusUpdating, types.AddonStatusDeleting:
+			return false, nil
+		}
+		return true, nil
+	},
+		func(ctx context.Context, tell func(string)) { s.addons.Notify(ctx, key, tell) },
+		func(ctx context.Context, tell func(string)) { s.addonStates.Notify(ctx, key, tell) },
+		func(ctx context.Context, tell func(string)) {
+			s.updates.Notify(ctx, store.Prefix(at.account, at.region, about.cluster), tell)
+		})
+}

@@ -1,0 +1,133 @@
+package eks
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// CreateAddon records an add-on in CREATING; the add-on controller makes it ACTIVE. One whose creation failed may be created again, with what this
+// request says: it is the same add-on, tried once more.
+func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*eks.CreateAddonOutput, error) {
+	about := subject{cluster: aws.ToString(in.ClusterName), addon: aws.ToString(in.AddonName)}
+	hash := wire.Fingerprint(in)
+	for {
+		c, err := s.cluster(ctx, about.cluster)
+		if err != nil {
+			return nil, err
+		}
+		old, err := s.addons.Copy(ctx, record.AddonKey(c.Value.Account, c.Value.Region, about.cluster, about.addon))
+		there := err == nil
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		again := there && old.Value.ClusterID == c.Value.ID // else it was left by an earlier cluster of that name
+		if again {
+			same, err := wire.Repeated(ctx, in.ClientRequestToken, hash, old.Value.ClientRequestToken, old.Value.RequestHash)
+			if err != nil {
+				return nil, err
+			}
+			if same {
+				return s.describeCreatedAddon(ctx, old.Value)
+			}
+			if err := s.mustHaveFailed(ctx, old.Value, about); err != nil {
+				return nil, err
+			}
+		}
+		active, err := s.activeCluster(ctx, c.Value, about)
+		if err != nil {
+			return nil, err
+		}
+		a, err := s.newAddon(ctx, active, about, in)
+		if err != nil {
+			return nil, err
+		}
+		if again {
+			a.ID, a.CreatedAt, a.Change = old.Value.ID, old.Value.CreatedAt, old.Value.Change+1
+		}
+		ops, err := s.associate(ctx, &a, about, in.PodIdentityAssociations)
+		if err != nil {
+			return nil, err
+		}
+		a.ClientRequestToken, a.RequestHash = aws.ToString(in.ClientRequestToken), hash
+		op := s.addons.CreateOp(a.Key(), a)
+		if there {
+			old.Value = a
+			op = s.addons.UpdateOp(old)
+		}
+		// The cluster must not be deleted or upgraded in between.
+		err = s.store.Txn(ctx, append(ops, s.clusters.CheckOp(c), op)...)
+		if lostRace(err) {
+			continue // see whether somebody made this very add-on
+		} else if err != nil {
+			return nil, err
+		}
+		return s.describeCreatedAddon(ctx, a)
+	}
+}
+
+func (s *Service) describeCreatedAddon(ctx context.Context, a record.Addon) (*eks.CreateAddonOutput, error) {
+	out, err := s.describeAddon(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.CreateAddonOutput{Addon: out}, nil
+}
+
+// mustHaveFailed refuses to create an add-on that is there, unless it failed to come up.
+func (s *Service) mustHaveFailed(ctx context.Context, a record.Addon, about subject) error {
+	state, last, err := s.observedAddon(ctx, a)
+	if err != nil {
+		return err
+	}
+	if addonStatus(a, state, last) != types.AddonStatusCreateFailed {
+		return about.inUse("Addon already exists.")
+	}
+	return nil
+}
+
+// newAddon is the add-on that a request asks for, checked; but for its pod identity associations.
+func (s *Service) newAddon(ctx context.Context, c record.Cluster, about subject, in *eks.CreateAddonInput) (record.Addon, error) {
+	var none record.Addon
+	entry, version, err := s.addonVersion(about, c.Version, in.AddonVersion)
+	if err != nil {
+		return none, err
+	}
+	now := s.timestamp()
+	a := record.Addon{
+		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: entry.Name, ID: newUUID(), CreatedAt: now, ModifiedAt: now,
+		Publisher: entry.Publisher, Owner: entry.Owner, Marketplace: entry.Marketplace, Tags: in.Tags, Change: 1,
+		Wanted: record.AddonConfig{
+			Version: version.Version, Namespace: entry.DefaultNamespace, Configuration: aws.ToString(in.ConfigurationValues), Conflicts: orNone(in.ResolveConflicts),
+		},
+	}
+	if fault := tagFault(in.Tags); fault != "" {
+		return none, about.invalidParameter("%s", fault)
+	}
+	if in.NamespaceConfig != nil && in.NamespaceConfig.Namespace != nil {
+		a.Wanted.Namespace = *in.NamespaceConfig.Namespace
+		if faults := validation.IsDNS1123Label(a.Wanted.Namespace); len(faults) > 0 {
+			return none, about.invalidParameter("Namespace %s in namespaceConfig is invalid: %s", a.Wanted.Namespace, faults[0])
+		}
+	}
+	if err := checkConfiguration(about, version, a.Wanted.Configuration); err != nil {
+		return none, err
+	}
+	a.Wanted.ServiceAccountRoleARN, err = s.serviceAccountRole(ctx, a, about, version, in.ServiceAccountRoleArn)
+	return a, err
+}
+
+func orNone(r types.ResolveConflicts) types.ResolveConflicts {
+	if r == "" {
+		return types.ResolveConflictsNone
+	}
+	return r
+}

@@ -1,0 +1,76 @@
+package eks
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// DeleteAddon marks an add-on for deletion; the add-on controller takes its objects away, or with preserve only EKS's ownership of them, and removes its
+// row. Pod identity associations go with the add-on; with preserve they stay, and are nobody's from now on. An add-on that is on its way out already
+// is described again, and when it can't leave it may be preserved after all.
+func (s *Service) DeleteAddon(ctx context.Context, in *eks.DeleteAddonInput) (*eks.DeleteAddonOutput, error) {
+	about := subject{cluster: aws.ToString(in.ClusterName), addon: aws.ToString(in.AddonName)}
+	for {
+		row, _, err := s.addon(ctx, about)
+		if err != nil {
+			return nil, err
+		}
+		a := &row.Value
+		state, last, err := s.observedAddon(ctx, *a)
+		if err != nil {
+			return nil, err
+		}
+		now := addonStatus(*a, state, last)
+		if now == types.AddonStatusUpdating || now == types.AddonStatusDeleting && a.Preserve != in.Preserve {
+			return nil, about.invalidRequest("Addon %s cannot be deleted as it is currently in %s state", a.Name, now)
+		}
+		if !a.Deleting || a.Preserve != in.Preserve {
+			ops, err := s.release(ctx, *a, in.Preserve)
+			if err != nil {
+				return nil, err
+			}
+			a.Deleting, a.Preserve, a.ModifiedAt = true, in.Preserve, s.timestamp()
+			if a.Preserve {
+				a.Wanted.PodIdentityAssociations = nil
+			}
+			if err := s.store.Txn(ctx, append(ops, s.addons.UpdateOp(row))...); lostRace(err) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		out, err := s.describeAddon(ctx, *a)
+		if err != nil {
+			return nil, err
+		}
+		return &eks.DeleteAddonOutput{Addon: out}, nil
+	}
+}
+
+// release gives up the pod identity associations of an add-on that is to be deleted: to nobody, or to the controller that deletes them, if the caller
+// may delete them.
+func (s *Service) release(ctx context.Context, a record.Addon, preserve bool) ([]store.Op, error) {
+	owned, err := s.associationsOf(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	var ops []store.Op
+	for _, row := range owned {
+		if preserve {
+			row.Value.AddonID, row.Value.OwnerARN, row.Value.ModifiedAt = "", "", s.timestamp()
+			ops = append(ops, s.associations.UpdateOp(row))
+			continue
+		}
+		if err := wire.Authorize(ctx, onAssociation("DeletePodIdentityAssociation", row.Value)); err != nil {
+			return nil, err
+		}
+	}
+	return ops, nil
+}

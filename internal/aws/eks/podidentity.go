@@ -1,0 +1,80 @@
+package eks
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// associationsIn are the pod identity associations of a cluster, for the caller to change.
+func (s *Service) associationsIn(ctx context.Context, c record.Cluster) ([]store.Row[record.PodIdentityAssociation], error) {
+	rows, err := s.associations.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
+	if err != nil {
+		return nil, err
+	}
+	var mine []store.Row[record.PodIdentityAssociation]
+	for _, r := range rows {
+		if r.Value.ClusterID == c.ID {
+			mine = append(mine, r)
+		}
+	}
+	return mine, nil
+}
+
+// ListPodIdentityAssociations lists the pod identity associations of a cluster, or of a namespace or service account in it.
+func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListPodIdentityAssociationsInput) (*eks.ListPodIdentityAssociationsOutput, error) {
+	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.associationsIn(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	summaries := []types.PodIdentityAssociationSummary{}
+	for _, r := range rows {
+		p := r.Value
+		if in.Namespace != nil && p.Namespace != *in.Namespace || in.ServiceAccount != nil && p.ServiceAccount != *in.ServiceAccount {
+			continue
+		}
+		summaries = append(summaries, types.PodIdentityAssociationSummary{
+			ClusterName: new(p.Cluster), Namespace: new(p.Namespace), ServiceAccount: new(p.ServiceAccount), AssociationArn: new(p.ARN()), AssociationId: new(p.ID), OwnerArn: orNil(p.OwnerARN),
+		})
+	}
+	page, next, err := wire.Page(ctx, summaries, in.MaxResults, in.NextToken, func(p types.PodIdentityAssociationSummary) string { return *p.AssociationId })
+	if err != nil {
+		return nil, err
+	}
+	return &eks.ListPodIdentityAssociationsOutput{Associations: page, NextToken: next}, nil
+}
+
+// DescribePodIdentityAssociation describes a pod identity association.
+func (s *Service) DescribePodIdentityAssociation(ctx context.Context, in *eks.DescribePodIdentityAssociationInput) (*eks.DescribePodIdentityAssociationOutput, error) {
+	c, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
+	}
+	id := aws.ToString(in.AssociationId)
+	row, err := s.associations.Get(ctx, record.PodIdentityAssociationKey(c.Value.Account, c.Value.Region, c.Value.Name, id))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
+		return nil, notFound(c.Value.Name, "No association found in cluster %s for ID: %s", c.Value.Name, id)
+	} else if err != nil {
+		return nil, err
+	}
+	p := row.Value
+	out := &types.PodIdentityAssociation{
+		ClusterName: new(p.Cluster), Namespace: new(p.Namespace), ServiceAccount: new(p.ServiceAccount), RoleArn: new(p.RoleARN), AssociationArn: new(p.ARN()), AssociationId: new(p.ID),
+		OwnerArn: orNil(p.OwnerARN), CreatedAt: new(p.CreatedAt), ModifiedAt: new(p.ModifiedAt), DisableSessionTags: new(false), Tags: p.Tags,
+	}
+	if out.Tags == nil {
+		out.Tags = map[string]string{}
+	}
+	return &eks.DescribePodIdentityAssociationOutput{Association: out}, nil
+}
