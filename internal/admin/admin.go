@@ -9,6 +9,7 @@
 //	GET  /images    []Image
 //	POST /interruptions  gives a spot instance notice, answers Interruption
 //	POST /images    an archive of images, answers Loaded
+//	POST /fields    fields.Question, answers fields.Answer
 package admin
 
 import (

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/coracle-eks/coracle/internal/fields"
 )
 
 type daemon struct {
@@ -35,6 +37,12 @@ func (d daemon) Interrupt(_ context.Context, instance string) (Interruption, err
 		return Interruption{}, &Refused{instance + " is not a Spot Instance"}
 	}
 	return Interruption{Instance: instance, At: time.Unix(120, 0)}, nil
+}
+func (d daemon) Fields(_ context.Context, q fields.Question) (fields.Answer, error) {
+	if q.Name == "" {
+		return fields.Answer{}, &Refused{"which object?"}
+	}
+	return fields.Answer{Name: q.Name, Content: map[string]any{"spec": map[string]any{"replicas": 2.0}}, Plan: &fields.Plan{Objects: []fields.Planned{{Kept: []string{".spec.replicas"}}}}}, nil
 }
 func (d daemon) Stop() { close(d.stopped) }
 func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
@@ -100,6 +108,13 @@ func TestCommandsTravel(t *testing.T) {
 	}
 	if _, err := c.Interrupt(ctx, "i-other"); !errors.As(err, &refused) {
 		t.Errorf("an instance that is not a spot instance: %v", err)
+	}
+	asked, err := c.Fields(ctx, fields.Question{Name: "web", WhatIf: &fields.WhatIf{Conflicts: "NONE"}})
+	if want, _ := d.Fields(ctx, fields.Question{Name: "web"}); err != nil || !cmp.Equal(asked, want) {
+		t.Errorf("fields %+v, %v", asked, err)
+	}
+	if _, err := c.Fields(ctx, fields.Question{}); !errors.As(err, &refused) {
+		t.Errorf("no object: %v", err)
 	}
 	var b bytes.Buffer
 	if err := c.Backup(ctx, &b); err != nil || b.String() != "archive" {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/fields"
 )
 
 // Daemon is what the commands are carried out by.
@@ -23,6 +25,8 @@ type Daemon interface {
 	// LoadImages puts the images of an archive into the registry. The error of one that is none is a *Refused.
 	LoadImages(ctx context.Context, archive io.Reader) (Loaded, error)
 	Images(ctx context.Context) ([]Image, error)
+	// Fields reads an object with its owners. The error of a question that nothing answers is a *Refused.
+	Fields(ctx context.Context, q fields.Question) (fields.Answer, error)
 	// Stop asks the daemon to end and returns at once.
 	Stop()
 }
@@ -114,6 +118,15 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	mux.HandleFunc("GET /images", func(w http.ResponseWriter, r *http.Request) {
 		all, err := d.Images(r.Context())
 		answer(w, all, err)
+	})
+	mux.HandleFunc("POST /fields", func(w http.ResponseWriter, r *http.Request) {
+		var q fields.Question
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			answer(w, nil, &Refused{"the request is not JSON: " + err.Error()})
+			return
+		}
+		a, err := d.Fields(r.Context(), q)
+		answer(w, a, err)
 	})
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, r *http.Request) {
 		started := &startedWriter{ResponseWriter: w}

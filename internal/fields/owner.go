@@ -99,6 +99,16 @@ func (o Object) owners(path fieldpath.Path) []string {
 	return around
 }
 
+// atomic reports whether somebody owns a field with all that is in it, as a whole.
+func (o Object) atomic(path fieldpath.Path) bool {
+	for _, m := range o.Managers {
+		if m.leaves.Has(path) {
+			return true
+		}
+	}
+	return false
+}
+
 func (m Manager) around(path fieldpath.Path) bool {
 	for n := len(path) - 1; n > 0; n-- {
 		if m.leaves.Has(path[:n]) {

@@ -52,6 +52,7 @@ type Field struct {
 	Wanted         any
 
 	emptied bool // all that was in it is hidden
+	atomic  bool // whoever owns it owns all that is in it
 }
 
 // Tree is the object as a tree of fields with their owners. Status and what the API server keeps for itself are part of it when all is set.
@@ -124,6 +125,7 @@ func (c *comparison) field(path fieldpath.Path, was, is any) *Field {
 	}
 	if is != nil {
 		f.Owners = c.after.owners(path)
+		f.atomic = c.after.atomic(path)
 	}
 	switch {
 	case was == nil:

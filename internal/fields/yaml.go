@@ -26,7 +26,7 @@ func (p *printer) field(f *Field, indent int, dash string) {
 		p.item(f, indent, dash)
 	case len(f.Fields) > 0:
 		p.add(f.line(indent, head))
-		if n := f.count(); n > long && !p.style.All && f.uniform(f.Owners) {
+		if n := f.count(); n > long && f.atomic && !p.style.All && f.uniform(f.Owners) {
 			p.add(line{margin: true, owners: f.Owners, bar: f.Managed, mark: ' ', indent: indent + len(dash) + 2, text: fmt.Sprintf("… %d lines (-o wide)", n), style: dim})
 			return
 		}

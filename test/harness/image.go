@@ -41,10 +41,10 @@ func AgnhostArchive(t testing.TB) string {
 	}, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
 }
 
-// PauseArchive is the file of a docker archive of [Pause].
-func PauseArchive(t testing.TB) string {
+// PauseArchive is the file of a docker archive of [Pause], or of the same under another name.
+func PauseArchive(t testing.TB, name ...string) string {
 	t.Helper()
-	return archive(t, Pause, []string{"/pause"}, map[string]string{"pause": filepath.Join(Root(), "bin", "node", "pause")})
+	return archive(t, append(name, Pause)[0], []string{"/pause"}, map[string]string{"pause": filepath.Join(Root(), "bin", "node", "pause")})
 }
 
 // archive makes an image of one layer: programs by their path in it, and links of busybox.
