@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -88,6 +90,24 @@ func functions(r *rendering) template.FuncMap {
 			b, err := json.Marshal(v)
 			return string(b), err
 		},
+		// join puts a separator between the items of a list.
+		"join": func(list []any, separator string) string {
+			words := make([]string, 0, len(list))
+			for _, item := range list {
+				words = append(words, fmt.Sprint(item))
+			}
+			return strings.Join(words, separator)
+		},
+		// pairs writes a map as words such as "a=b", for join.
+		"pairs": func(m map[string]any, between string) []any {
+			var words []any
+			for _, key := range slices.Sorted(maps.Keys(m)) {
+				words = append(words, fmt.Sprint(key, between, m[key]))
+			}
+			return words
+		},
+		// list is its arguments, to range over.
+		"list": func(v ...any) []any { return v },
 		// image is the reference of one of the version's images, by its name in addon.yaml.
 		"image": func(name string) (string, error) {
 			image, err := r.version.image(name, r.site.Cluster.Region)
