@@ -19,6 +19,9 @@ import (
 // fewVersions are the add-ons which upstream publishes in fewer than three versions for a Kubernetes version, with the number.
 var fewVersions = map[string]int{}
 
+// closed are the images which nobody publishes where everybody can have them: "coracle images load" brings them.
+var closed = []string{"eks/eks-node-monitoring-agent"}
+
 func open(t testing.TB) *Catalogue {
 	t.Helper()
 	c, err := Open(Options{Data: func(b Build, name string) ([]byte, error) {
@@ -103,7 +106,8 @@ func checkObjects(t *testing.T, v Version, minor string) {
 		var listed []string
 		for _, i := range v.Images(s.Cluster.Region, minor) {
 			listed = append(listed, i.Reference)
-			if i.Build == nil && i.Public == "" && i.Recipe.Like == "" {
+			isClosed := slices.ContainsFunc(closed, func(repository string) bool { return strings.Contains(i.Reference, "/"+repository+":") })
+			if !isClosed && i.Build == nil && i.Public == "" && i.Recipe.Like == "" {
 				t.Errorf("%s is neither built nor public", i.Reference)
 			}
 		}
