@@ -131,11 +131,7 @@ func (s *Service) changeableCluster(ctx context.Context, name string) (store.Row
 
 // entriesOf is every access entry of a cluster, by principal.
 func (s *Service) entriesOf(ctx context.Context, c record.Cluster) ([]store.Row[record.AccessEntry], error) {
-	rows, err := s.accessEntries.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(rows, func(r store.Row[record.AccessEntry]) bool { return r.Value.ClusterID != c.ID }), nil
+	return rowsOf(ctx, s.accessEntries, c, func(e record.AccessEntry) string { return e.ClusterID })
 }
 
 // entry is the access entry of a principal.

@@ -35,28 +35,14 @@ func (s *Service) addon(ctx context.Context, about subject) (store.Row[record.Ad
 
 // addonsOf are a cluster's add-ons.
 func (s *Service) addonsOf(ctx context.Context, c record.Cluster) ([]record.Addon, error) {
-	rows, err := s.addons.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	if err != nil {
-		return nil, err
-	}
-	var addons []record.Addon
-	for _, r := range rows {
-		if r.Value.ClusterID == c.ID {
-			addons = append(addons, r.Value)
-		}
-	}
-	return addons, nil
+	return valuesOf(ctx, s.addons, c, func(a record.Addon) string { return a.ClusterID })
 }
 
 // observedAddon is what was last seen of an add-on (nothing, for a new one) and its newest update (nothing, for one that was never updated).
 func (s *Service) observedAddon(ctx context.Context, a record.Addon) (state record.AddonState, last record.Update, err error) {
-	row, err := s.addonStates.Get(ctx, a.Key())
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	state, err = seen(ctx, s.addonStates, a.Key(), func(state record.AddonState) bool { return state.AddonID == a.ID })
+	if err != nil {
 		return state, last, err
-	}
-	// A row of an earlier add-on of that name says nothing.
-	if err == nil && row.Value.AddonID == a.ID {
-		state = row.Value
 	}
 	last, err = s.lastUpdate(ctx, clusterOf(a), a.LastUpdateID)
 	return state, last, err

@@ -9,22 +9,16 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
-	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // fargateProfilesOf lists the names of a cluster's Fargate profiles.
 func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]string, error) {
-	rows, err := s.fargateProfiles.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	if err != nil {
-		return nil, err
-	}
+	profiles, err := valuesOf(ctx, s.fargateProfiles, c, func(p record.FargateProfile) string { return p.ClusterID })
 	names := []string{}
-	for _, r := range rows {
-		if r.Value.ClusterID == c.ID {
-			names = append(names, r.Value.Name)
-		}
+	for _, p := range profiles {
+		names = append(names, p.Name)
 	}
-	return names, nil
+	return names, err
 }
 
 func itself(name string) string { return name }

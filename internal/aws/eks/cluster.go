@@ -52,14 +52,9 @@ func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (
 // observed is what was last seen of a cluster's control plane (nothing, for a new cluster) and its newest update (nothing,
 // for one that was never updated).
 func (s *Service) observed(ctx context.Context, c record.Cluster) (cp record.ControlPlane, last record.Update, err error) {
-	key := c.Key()
-	row, err := s.controlPlanes.Get(ctx, key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	cp, err = seen(ctx, s.controlPlanes, c.Key(), func(cp record.ControlPlane) bool { return cp.ClusterID == c.ID })
+	if err != nil {
 		return cp, last, err
-	}
-	// A row of an earlier cluster of that name says nothing.
-	if err == nil && row.Value.ClusterID == c.ID {
-		cp = row.Value
 	}
 	last, err = s.lastUpdate(ctx, c, c.LastUpdateID)
 	return cp, last, err

@@ -37,13 +37,9 @@ func (s *Service) nodegroup(ctx context.Context, cluster, name string) (store.Ro
 
 // observedGroup is what was last seen of a node group (nothing, for a new one) and its newest update (nothing, for one that was never updated).
 func (s *Service) observedGroup(ctx context.Context, n record.Nodegroup) (state record.NodegroupState, last record.Update, err error) {
-	row, err := s.nodegroupStates.Get(ctx, n.Key())
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	state, err = seen(ctx, s.nodegroupStates, n.Key(), func(state record.NodegroupState) bool { return state.NodegroupID == n.ID })
+	if err != nil {
 		return state, last, err
-	}
-	// A row of an earlier group of that name says nothing.
-	if err == nil && row.Value.NodegroupID == n.ID {
-		state = row.Value
 	}
 	last, err = s.lastUpdate(ctx, record.Cluster{Account: n.Account, Region: n.Region, Name: n.Cluster}, n.LastUpdateID)
 	return state, last, err
@@ -176,15 +172,5 @@ func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInpu
 
 // nodegroupsOf are a cluster's managed node groups.
 func (s *Service) nodegroupsOf(ctx context.Context, c record.Cluster) ([]record.Nodegroup, error) {
-	rows, err := s.nodegroups.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	if err != nil {
-		return nil, err
-	}
-	var groups []record.Nodegroup
-	for _, r := range rows {
-		if r.Value.ClusterID == c.ID {
-			groups = append(groups, r.Value)
-		}
-	}
-	return groups, nil
+	return valuesOf(ctx, s.nodegroups, c, func(n record.Nodegroup) string { return n.ClusterID })
 }

@@ -15,17 +15,7 @@ import (
 
 // associationsIn are the pod identity associations of a cluster, for the caller to change.
 func (s *Service) associationsIn(ctx context.Context, c record.Cluster) ([]store.Row[record.PodIdentityAssociation], error) {
-	rows, err := s.associations.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	if err != nil {
-		return nil, err
-	}
-	var mine []store.Row[record.PodIdentityAssociation]
-	for _, r := range rows {
-		if r.Value.ClusterID == c.ID {
-			mine = append(mine, r)
-		}
-	}
-	return mine, nil
+	return rowsOf(ctx, s.associations, c, func(p record.PodIdentityAssociation) string { return p.ClusterID })
 }
 
 // ListPodIdentityAssociations lists the pod identity associations of a cluster, or of a namespace or service account in it.

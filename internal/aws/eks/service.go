@@ -19,6 +19,7 @@ package eks
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -138,6 +139,31 @@ func (s *Service) cluster(ctx context.Context, name string) (store.Row[record.Cl
 		return row, clusterNotFound(name)
 	}
 	return row, err
+}
+
+// rowsOf are the rows of a table that belong to a cluster, and not to an earlier one of its name; id says of which cluster a row is.
+func rowsOf[T any](ctx context.Context, table store.Table[T], c record.Cluster, id func(T) string) ([]store.Row[T], error) {
+	rows, err := table.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
+	return slices.DeleteFunc(rows, func(r store.Row[T]) bool { return id(r.Value) != c.ID }), err
+}
+
+// valuesOf is rowsOf for who only reads.
+func valuesOf[T any](ctx context.Context, table store.Table[T], c record.Cluster, id func(T) string) ([]T, error) {
+	rows, err := rowsOf(ctx, table, c, id)
+	var values []T
+	for _, r := range rows {
+		values = append(values, r.Value)
+	}
+	return values, err
+}
+
+// seen is what was observed of something: nothing, when there is no row yet, or one of something earlier with that key.
+func seen[T any](ctx context.Context, table store.Table[T], key string, mine func(T) bool) (state T, err error) {
+	row, err := table.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !mine(row.Value) {
+		return state, nil
+	}
+	return row.Value, err
 }
 
 // timestamp is now as the API shows it: in UTC, to the millisecond.

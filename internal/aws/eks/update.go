@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -117,17 +118,8 @@ func (s *Service) attempt(ctx context.Context, c record.Cluster, of owner, kind 
 
 // updatesOf are the updates of a cluster, or of one of its node groups or add-ons.
 func (s *Service) updatesOf(ctx context.Context, c record.Cluster, of owner) ([]record.Update, error) {
-	rows, err := s.updates.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	if err != nil {
-		return nil, err
-	}
-	var all []record.Update
-	for _, r := range rows {
-		if u := r.Value; u.ClusterID == c.ID && (owner{u.NodegroupID, u.AddonID}) == of {
-			all = append(all, u)
-		}
-	}
-	return all, nil
+	all, err := valuesOf(ctx, s.updates, c, func(u record.Update) string { return u.ClusterID })
+	return slices.DeleteFunc(all, func(u record.Update) bool { return (owner{u.NodegroupID, u.AddonID}) != of }), err
 }
 
 // ownerOf is what the updates are of that a request asks for.

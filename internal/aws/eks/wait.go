@@ -59,86 +59,62 @@ func hold(ctx context.Context, arrived func(context.Context) (bool, error), watc
 	}
 }
 
-// awaitArrival returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
-func (s *Service) awaitArrival(ctx context.Context, name string) error {
-	at := placeOf(ctx)
-	key := at.clusterKey(name)
+// notify watches what is below a prefix of a table's keys.
+func notify[T any](table store.Table[T], prefix string) watch {
+	return func(ctx context.Context, tell func(string)) { table.Notify(ctx, prefix, tell) }
+}
+
+// await holds until arrived says so of the row with that key, or there is none.
+func await[T any](ctx context.Context, table store.Table[T], key string, arrived func(context.Context, T) (bool, error), watches ...watch) error {
 	return hold(ctx, func(ctx context.Context) (bool, error) {
-		row, err := s.clusters.Get(ctx, key)
+		row, err := table.Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return true, nil
 		} else if err != nil {
 			return false, err
 		}
-		cp, last, err := s.observed(ctx, row.Value)
-		if err != nil {
+		return arrived(ctx, row.Value)
+	}, append(watches, notify(table, key))...)
+}
+
+// awaitArrival returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) awaitArrival(ctx context.Context, name string) error {
+	at := placeOf(ctx)
+	key := at.clusterKey(name)
+	return await(ctx, s.clusters, key, func(ctx context.Context, c record.Cluster) (bool, error) {
+		cp, last, err := s.observed(ctx, c)
+		switch status(c, cp, last) {
+		case types.ClusterStatusCreating, types.ClusterStatusUpdating, types.ClusterStatusDeleting:
 			return false, err
 		}
-		switch status(row.Value, cp, last) {
-		case types.ClusterStatusCreating, types.ClusterStatusUpdating, types.ClusterStatusDeleting:
-			return false, nil
-		}
-		return true, nil
-	},
-		func(ctx context.Context, tell func(string)) { s.clusters.Notify(ctx, key, tell) },
-		func(ctx context.Context, tell func(string)) { s.controlPlanes.Notify(ctx, key, tell) },
-		func(ctx context.Context, tell func(string)) {
-			s.updates.Notify(ctx, store.Prefix(at.account, at.region, name), tell)
-		})
+		return true, err
+	}, notify(s.controlPlanes, key), notify(s.updates, store.Prefix(at.account, at.region, name)))
 }
 
 // awaitNodegroup returns once the node group is neither being created, updated nor deleted, at once unless a waiter asks.
 func (s *Service) awaitNodegroup(ctx context.Context, cluster, name string) error {
 	at := placeOf(ctx)
 	key := record.NodegroupKey(at.account, at.region, cluster, name)
-	return hold(ctx, func(ctx context.Context) (bool, error) {
-		row, err := s.nodegroups.Get(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
-			return true, nil
-		} else if err != nil {
-			return false, err
-		}
-		state, last, err := s.observedGroup(ctx, row.Value)
-		if err != nil {
-			return false, err
-		}
-		switch nodegroupStatus(row.Value, state, last) {
+	return await(ctx, s.nodegroups, key, func(ctx context.Context, n record.Nodegroup) (bool, error) {
+		state, last, err := s.observedGroup(ctx, n)
+		switch nodegroupStatus(n, state, last) {
 		case types.NodegroupStatusCreating, types.NodegroupStatusUpdating, types.NodegroupStatusDeleting:
-			return false, nil
+			return false, err
 		}
-		return true, nil
-	},
-		func(ctx context.Context, tell func(string)) { s.nodegroups.Notify(ctx, key, tell) },
-		func(ctx context.Context, tell func(string)) { s.nodegroupStates.Notify(ctx, key, tell) },
-		func(ctx context.Context, tell func(string)) {
-			s.updates.Notify(ctx, store.Prefix(at.account, at.region, cluster), tell)
-		})
+		return true, err
+	}, notify(s.nodegroupStates, key), notify(s.updates, store.Prefix(at.account, at.region, cluster)))
 }
 
 // awaitAddon returns once the add-on is neither being created, updated nor deleted, at once unless a waiter asks.
 func (s *Service) awaitAddon(ctx context.Context, about subject) error {
 	at := placeOf(ctx)
 	key := record.AddonKey(at.account, at.region, about.cluster, about.addon)
-	return hold(ctx, func(ctx context.Context) (bool, error) {
-		row, err := s.addons.Get(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
-			return true, nil
-		} else if err != nil {
-			return false, err
-		}
-		state, last, err := s.observedAddon(ctx, row.Value)
-		if err != nil {
-			return false, err
-		}
-		switch addonStatus(row.Value, state, last) {
+	return await(ctx, s.addons, key, func(ctx context.Context, a record.Addon) (bool, error) {
+		state, last, err := s.observedAddon(ctx, a)
+		switch addonStatus(a, state, last) {
 		case types.AddonStatusCreating, types.AddonStatusUpdating, types.AddonStatusDeleting:
-			return false, nil
+			return false, err
 		}
-		return true, nil
-	},
-		func(ctx context.Context, tell func(string)) { s.addons.Notify(ctx, key, tell) },
-		func(ctx context.Context, tell func(string)) { s.addonStates.Notify(ctx, key, tell) },
-		func(ctx context.Context, tell func(string)) {
-			s.updates.Notify(ctx, store.Prefix(at.account, at.region, about.cluster), tell)
-		})
+		return true, err
+	}, notify(s.addonStates, key), notify(s.updates, store.Prefix(at.account, at.region, about.cluster)))
 }
