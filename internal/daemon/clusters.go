@@ -18,7 +18,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
-	"github.com/coracle-eks/coracle/internal/cluster/addon"
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
 	nodecertificates "github.com/coracle-eks/coracle/internal/cluster/certificates"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
@@ -87,9 +86,11 @@ func (d *daemon) openClusters() (*clusters, error) {
 		logging:     logs,
 		controllers: []reconcile.Controller{planes.Controller(), logs.Controller()},
 	}
-	c.controllers = append(c.controllers, addon.New(addon.Options{
-		Store: d.store, Config: planes.Config, Catalogue: d.catalogue, Log: d.log,
-	}).Controllers()...)
+	addons, err := d.addons(planes)
+	if err != nil {
+		return nil, err
+	}
+	c.controllers = append(c.controllers, addons.Controllers()...)
 	c.controllers = append(c.controllers, nodecertificates.New(nodecertificates.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
 		EC2: func(account, region string) nodecertificates.EC2 { return d.eksEC2(account, region) },

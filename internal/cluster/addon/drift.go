@@ -128,4 +128,3 @@ func (a *addon) fights(ctx context.Context, s *step) (bool, error) {
 	a.again(recent[0].Add(takenBackWithin).Sub(now))
 	return true, nil
 }
-

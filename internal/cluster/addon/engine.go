@@ -77,7 +77,7 @@ func newEngine(o Options) *engine {
 	}
 	e.made = e.fromCatalogue
 	e.servers = apiserver.New[*server](apiserver.Options{
-		Store: o.Store, Config: o.Config, User: user, Agent: agent, What: "watch the objects of add-ons", Log: o.Log,
+		Store: o.Store, Config: o.Config, User: User, Agent: agent, What: "watch the objects of add-ons", Log: o.Log,
 		Wanted: func(_ context.Context, key string) bool { return len(e.ofCluster(key)) > 0 }, Wakes: reconcile.Mapped(e.addons, "", clusterOf),
 	})
 	return e

@@ -93,7 +93,9 @@ func (e *engine) look(ctx context.Context, key string) (*addon, error) {
 		}
 		a.last = last.Value
 	}
-	a.server, _ = e.servers.Get(at)
+	if s, ok := e.servers.Get(at); ok && s.serving() {
+		a.server = s
+	}
 	return a, nil
 }
 

@@ -154,7 +154,9 @@ func within(path, other string) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-func isField(e fieldpath.PathElement, name string) bool { return e.FieldName != nil && *e.FieldName == name }
+func isField(e fieldpath.PathElement, name string) bool {
+	return e.FieldName != nil && *e.FieldName == name
+}
 
 // lookup is what an object has at a path.
 func lookup(o any, p fieldpath.Path) (any, bool) {

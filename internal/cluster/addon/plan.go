@@ -208,6 +208,9 @@ const (
 type ObjectChange struct {
 	Object record.AddonObject
 	Action Action
+	// Live is the object as it is and Result as it would be, both with their managed fields; Wanted is what the add-on is rendered to. Each is nil when there
+	// is none: no object yet, a refusal, an object that the add-on no longer has.
+	Live, Result, Wanted *unstructured.Unstructured
 	// Conflicts are the fields that others own and that the add-on wants otherwise. With OVERWRITE they are taken; with NONE they are why nothing is changed at all.
 	Conflicts []Conflict
 	// Fields are those whose values would change, by path, of an object that is there.
@@ -250,7 +253,11 @@ func Plan(ctx context.Context, config *rest.Config, objects []catalogue.Object, 
 	}
 	for _, o := range have {
 		if !slices.ContainsFunc(steps, func(s *step) bool { return named(o, s.ref) }) {
-			all = append(all, ObjectChange{Object: o, Action: Delete})
+			live, err := r.get(ctx, o)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return nil, err
+			}
+			all = append(all, ObjectChange{Object: o, Action: Delete, Live: live})
 		}
 	}
 	return all, nil
@@ -258,7 +265,7 @@ func Plan(ctx context.Context, config *rest.Config, objects []catalogue.Object, 
 
 // change is what a step that was dry-run, with a look at the object, would do.
 func (s *step) change() (ObjectChange, error) {
-	c := ObjectChange{Object: s.ref, Action: Leave, Kept: s.kept}
+	c := ObjectChange{Object: s.ref, Action: Leave, Kept: s.kept, Live: s.live, Result: s.result, Wanted: s.object.Unstructured}
 	for _, cause := range s.conflicts {
 		c.Conflicts = append(c.Conflicts, Conflict{managerOf(cause.Message), cause.Field})
 	}
@@ -298,7 +305,9 @@ func (s *step) change() (ObjectChange, error) {
 // outermost leaves out the changes within a field that comes or goes as a whole.
 func outermost(all []FieldChange) []FieldChange {
 	return slices.DeleteFunc(slices.Clone(all), func(f FieldChange) bool {
-		return slices.ContainsFunc(all, func(g FieldChange) bool { return f.Path != g.Path && within(f.Path, g.Path) && (g.From == nil || g.To == nil) })
+		return slices.ContainsFunc(all, func(g FieldChange) bool {
+			return f.Path != g.Path && within(f.Path, g.Path) && (g.From == nil || g.To == nil)
+		})
 	})
 }
 
@@ -308,4 +317,3 @@ func managerOf(message string) string {
 	manager, _, _ := strings.Cut(rest, `"`)
 	return manager
 }
-

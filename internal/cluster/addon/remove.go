@@ -117,7 +117,9 @@ func shared(o *unstructured.Unstructured) bool {
 		return false
 	}
 	return slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.GetName()) ||
-		slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return !ours(e) && e.Subresource != "status" && e.Manager != "kube-controller-manager" })
+		slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+			return !ours(e) && e.Subresource != "status" && e.Manager != "kube-controller-manager"
+		})
 }
 
 // held is the problem of an object that is being deleted for too long.

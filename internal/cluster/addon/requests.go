@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// user is who EKS is to a cluster when it keeps add-ons; agent is what it calls itself in the audit log, which is what Go's HTTP client does by itself.
-	user  = "eks:addon-manager"
+	// User is who EKS is to a cluster when it keeps add-ons; agent is what it calls itself in the audit log, which is what Go's HTTP client does by itself.
+	User  = "eks:addon-manager"
 	agent = "Go-http-client/1.1"
 
 	// requestTimeout is how long the API server may take for a request, in its own words; patience on this side is a bit longer.

@@ -39,6 +39,9 @@ type server struct {
 	places  map[place]*watched
 }
 
+// serving says that the connection is of use.
+func (s *server) serving() bool { return s.ctx.Err() == nil }
+
 // place is where objects are watched: a kind, in a namespace if it has them.
 type place struct {
 	schema.GroupVersionResource
@@ -85,26 +88,26 @@ func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*
 	if s.full, err = dynamic.NewForConfigAndClient(dynamic.ConfigFor(k.Config), k.HTTP); err != nil {
 		return err
 	}
+	all := func() {
+		for _, key := range e.ofCluster(k.Key) {
+			changed(key)
+		}
+	}
 	within, stop := context.WithCancel(ctx)
 	defer func() {
 		s.mu.Lock()
 		stop()
 		s.mu.Unlock()
 		s.running.Wait()
+		all() // they are cut off
 	}()
 	s.ctx = within
-	all := func() {
-		for _, key := range e.ofCluster(k.Key) {
-			changed(key)
-		}
-	}
 	// Namespaces come and go under add-ons; and that the API server goes away is noticed here if nothing else is watched.
 	s.mu.Lock()
 	s.watch(place{GroupVersionResource: namespaces})
 	s.mu.Unlock()
 	open(s)
 	all()
-	defer all() // they are cut off
 	select {
 	case err := <-s.lost:
 		return err

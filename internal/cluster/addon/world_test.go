@@ -118,10 +118,12 @@ func (w *world) must(err error) {
 
 // versions are the add-ons of tests, as YAML, by name and version. What follows "yields:" in a comment of an object is its field that yields.
 var versions = map[string]map[string]string{
-	"agent": {"v1": agent1, "v2": agent2, "v3": strings.ReplaceAll(agent1, "agent:1", "agent:3")},
-	"home":  {"v1": home1},
-	"crd":   {"v1": crd1},
-	"web":   {"v1": web1, "v2": strings.ReplaceAll(web1, "web:1", "web:2")},
+	"agent":  {"v1": agent1, "v2": agent2, "v3": strings.ReplaceAll(agent1, "agent:1", "agent:3")},
+	"home":   {"v1": home1},
+	"crd":    {"v1": crd1},
+	"sailor": {"v1": "apiVersion: example.com/v1\nkind: Boat\nmetadata: {name: sailor}\nspec: {length: 7}\n"},
+	"lonely": {"v1": strings.ReplaceAll(web1, "web", "lonely")},
+	"web":    {"v1": web1, "v2": strings.ReplaceAll(web1, "web:1", "web:2")},
 }
 
 // made1 makes an add-on of tests. Its configuration, if it has one, is put in the place of CONFIG.

@@ -1,0 +1,22 @@
+package daemon
+
+import (
+	"github.com/coracle-eks/coracle/internal/cluster/addon"
+	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
+)
+
+// addonTimeout is how long the pods of an add-on may take to become ready; 15m without it.
+const addonTimeout = "CORACLE_ADDON_TIMEOUT"
+
+// addons is the controller of add-ons: of those that a new cluster gets, and of those that users create.
+func (d *daemon) addons(planes *controlplane.Controller) (*addon.Controller, error) {
+	timeout, err := durationFrom(addonTimeout)
+	if err != nil {
+		return nil, err
+	}
+	o := addon.Options{Store: d.store, Config: planes.Config, Catalogue: d.catalogue, Timeout: timeout, Log: d.log}
+	if d.host.network != nil { // simulated machines run no images
+		o.Provide = d.host.images.Provide
+	}
+	return addon.New(o), nil
+}
