@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,6 +68,9 @@ type pinEntry struct {
 	Others map[string]string `yaml:"others"`
 	// Sums are lines of go.sum.
 	Sums []string `yaml:"sums"`
+	// Version is the module's where it is not the component's; Files are those that this version has instead of the component's.
+	Version string            `yaml:"version"`
+	Files   map[string]string `yaml:"files"`
 }
 
 // check says what is wrong with the section of a component.
@@ -94,13 +98,19 @@ func (c componentEntry) check(read func(name string) ([]byte, error)) error {
 			}
 		}
 	}
-	for to, name := range c.Files {
-		if !isLocal(to) {
-			add("files.%s: not a path in the module", to)
+	files := func(prefix string, files map[string]string) {
+		for to, name := range files {
+			if !isLocal(to) {
+				add("%sfiles.%s: not a path in the module", prefix, to)
+			}
+			if _, err := read(name); err != nil {
+				add("%sfiles.%s: %w", prefix, to, err)
+			}
 		}
-		if _, err := read(name); err != nil {
-			add("files.%s: %w", to, err)
-		}
+	}
+	files("", c.Files)
+	for version, pin := range c.Versions {
+		files("versions."+version+".", pin.Files)
 	}
 	for name, data := range c.Data {
 		if data.Path == "" || !isLocal(data.Path) {
@@ -131,13 +141,19 @@ func (c componentEntry) build(name, version string, read func(name string) ([]by
 	if !ok {
 		return nil, nil
 	}
+	version = cmp.Or(pin.Version, version)
 	at := strings.NewReplacer("{version}", version)
 	b := &Build{
 		Component: name, Module: c.Module, Version: version, Sum: pin.Sum, InNode: c.InNode,
 		Programs: maps.Clone(c.Programs), Tags: slices.Clone(c.Tags), Sums: slices.Clone(pin.Sums),
 		Files: make(map[string][]byte), Replace: make(map[string]string), Stamps: make(map[string]string), Data: make(map[string]Data),
 	}
-	for to, file := range c.Files {
+	files := maps.Clone(c.Files)
+	if files == nil {
+		files = make(map[string]string)
+	}
+	maps.Copy(files, pin.Files)
+	for to, file := range files {
 		content, err := read(file)
 		if err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
@@ -66,6 +67,12 @@ func readConfiguration(text string) (value any, err error) {
 		// The parser's package and conversion are of no interest to who wrote the text.
 		why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
 		return nil, &ConfigurationError{Unreadable: errors.New(strings.TrimPrefix(why, "unmarshal errors:\n  "))}
+	}
+	// The converter reads the first document and forgets the others.
+	documents := yamlv3.NewDecoder(strings.NewReader(text))
+	var first, second yamlv3.Node
+	if documents.Decode(&first) == nil && documents.Decode(&second) == nil {
+		return nil, &ConfigurationError{Unreadable: errors.New("it has to be one document")}
 	}
 	if err := kubejson.Unmarshal(asJSON, &value); err != nil {
 		return nil, &ConfigurationError{Unreadable: err}

@@ -376,7 +376,7 @@ func (r *reader) template(name string) (*template.Template, error) {
 	}
 	t, err := template.New(r.dir + "/" + name).Option("missingkey=error").Funcs(functions(nil)).Parse(string(text))
 	if err != nil {
-		return nil, err
+		return nil, templateError(err)
 	}
 	r.templates[name] = t
 	return t, nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -137,10 +138,27 @@ func execute(t *template.Template, f template.FuncMap, values values) ([]byte, e
 	}
 	var text bytes.Buffer
 	if err := mine.Funcs(f).Execute(&text, values); err != nil {
-		return nil, err
+		return nil, templateError(err)
 	}
 	return text.Bytes(), nil
 }
+
+var noField = regexp.MustCompile(`executing "[^"]*" at <([^>]*)>: can't evaluate field (\w+) in type catalogue\.\w+`)
+
+// templateError is an error of the template package without its own names: "vpc-cni/aws-node.yaml:9:14: there is no .Replicas".
+func templateError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "template: ")
+	return &plainError{noField.ReplaceAllString(text, "there is no $1"), err}
+}
+
+// plainError is an error in other words.
+type plainError struct {
+	text string
+	err  error
+}
+
+func (e *plainError) Error() string { return e.text }
+func (e *plainError) Unwrap() error { return e.err }
 
 // documents are the objects of a file of YAML documents. What is empty is left out, and so are fields that are null.
 func documents(text []byte) ([]*unstructured.Unstructured, error) {
