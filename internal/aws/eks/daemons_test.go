@@ -25,6 +25,10 @@ func TestTwoDaemons(t *testing.T) {
 	t.Parallel()
 	client, prefix := storetest.Client(t), storetest.Prefix(t)
 	var services []*coracle.Service
+	addons, err := openShelf()
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := &world{t: t, caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN}}
 	for range 2 {
 		s, err := store.Open(t.Context(), client, store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler)})
@@ -33,7 +37,7 @@ func TestTwoDaemons(t *testing.T) {
 		}
 		t.Cleanup(s.Close)
 		w.store = s
-		services = append(services, coracle.New(coracle.Options{Store: s, ServiceLinkedRoles: links{w}}))
+		services = append(services, coracle.New(coracle.Options{Store: s, ServiceLinkedRoles: links{w}, Catalogue: addons}))
 	}
 	w.seed()
 	ctx := wire.WithAuthorizer(wire.WithRegion(wire.WithCaller(t.Context(), w.caller), region), judge{w})
@@ -77,6 +81,12 @@ func TestTwoDaemons(t *testing.T) {
 			out, err := s.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("c")})
 			return err == nil && out.Cluster.Status == types.ClusterStatusActive
 		})
+	}
+	if n := both("create an add-on", func(ctx context.Context, s *coracle.Service, i int) error {
+		_, err := s.CreateAddon(ctx, &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Tags: map[string]string{"by": string(rune('0' + i))}})
+		return err
+	}); n != 1 {
+		t.Errorf("%d daemons created the add-on", n)
 	}
 	for round := range 20 {
 		on := round%2 == 0
