@@ -38,6 +38,7 @@ type world struct {
 	kube    *kubernetes.Clientset
 	any     *dynamic.DynamicClient
 	store   *store.Store
+	prefix  string // of the store in etcd
 	cluster record.Cluster
 	options Options
 	audit   string // the API server's audit log
@@ -73,7 +74,11 @@ func newWorld(t *testing.T, o Options, nodes int) *world {
 	for i := range nodes {
 		kubelets.Node(fmt.Sprintf("node-%d", i), "", nil)
 	}
-	w.store = storetest.New(t)
+	w.prefix = storetest.Prefix(t)
+	opened, err := store.Open(t.Context(), storetest.Client(t), store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)})
+	w.must(err)
+	t.Cleanup(opened.Close)
+	w.store = opened
 	o.Store, o.Config = w.store, w.server.ConfigFor
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	w.options = o
