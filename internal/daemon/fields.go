@@ -8,9 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/cluster/addon"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/fields"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -22,7 +25,7 @@ const reader = "coracle"
 
 // Fields reads an object with its owners, and finds out what a request to create or update an add-on would change, by dry runs.
 func (d *daemon) Fields(ctx context.Context, q fields.Question) (fields.Answer, error) {
-	cluster, _, err := d.serving(ctx, q)
+	cluster, plane, err := d.serving(ctx, q)
 	if err != nil {
 		return fields.Answer{}, err
 	}
@@ -50,6 +53,11 @@ func (d *daemon) Fields(ctx context.Context, q fields.Question) (fields.Answer, 
 			return a, err
 		}
 		if a.Addon, err = d.addonOf(ctx, cluster, asked); err != nil {
+			return a, err
+		}
+	}
+	if q.WhatIf != nil {
+		if a.Plan, err = d.plan(ctx, cluster, plane, asked, *q.WhatIf, objects); err != nil {
 			return a, err
 		}
 	}
@@ -155,6 +163,143 @@ func (d *daemon) addonOf(ctx context.Context, cluster record.Cluster, asked aske
 		return &fields.Addon{Name: a.Value.Name, Version: version}, nil
 	}
 	return nil, nil
+}
+
+// plan is what a request would do, as the controller of add-ons finds out before it does anything.
+func (d *daemon) plan(ctx context.Context, cluster record.Cluster, plane record.ControlPlane, asked askedObject, w fields.WhatIf, objects *objects) (*fields.Plan, error) {
+	entry, err := d.addonMeant(ctx, cluster, plane, asked, w)
+	if err != nil {
+		return nil, err
+	}
+	key := record.AddonKey(cluster.Account, cluster.Region, cluster.Name, entry.Name)
+	row, err := record.Addons(d.store).Get(ctx, key)
+	exists := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	state, err := record.AddonStates(d.store).Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	p := &fields.Plan{Request: "create-addon", Addon: entry.Name, Conflicts: w.Conflicts}
+	wanted := record.AddonConfig{Namespace: entry.DefaultNamespace}
+	if exists && state.Value.AddonID == row.Value.ID && state.Value.Created {
+		p.Request, p.From, wanted = "update-addon", state.Value.Applied.Version, state.Value.Applied
+	} else if v, ok := entry.Default(plane.Version); ok {
+		wanted.Version = v.Version
+	}
+	if w.Version != "" {
+		wanted.Version = w.Version
+	}
+	if w.Configuration != nil {
+		wanted.Configuration = *w.Configuration
+	}
+	// An update that does not speak of a role takes it away, as on EKS.
+	wanted.ServiceAccountRoleARN = ""
+	if w.Role != nil {
+		wanted.ServiceAccountRoleARN = *w.Role
+	}
+	wanted.Conflicts = ekstypes.ResolveConflicts(w.Conflicts)
+	if p.From == "" && wanted.Conflicts == ekstypes.ResolveConflictsPreserve {
+		wanted.Conflicts = ekstypes.ResolveConflictsNone // there is nothing yet that could be preserved: see fields.Plan
+	}
+	p.Version = wanted.Version
+	version, ok := entry.Version(wanted.Version)
+	if !ok || !version.Serves(plane.Version) {
+		return nil, &admin.Refused{Reason: fmt.Sprintf("the add-on %s has no version %q for Kubernetes %s; there are: %s", entry.Name, wanted.Version, plane.Version, strings.Join(versionsFor(entry, plane.Version), ", "))}
+	}
+	if err := version.Check(wanted.Configuration); err != nil {
+		return nil, &admin.Refused{Reason: err.Error()}
+	}
+	rendered, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: wanted})
+	if err != nil {
+		return nil, err
+	}
+	config, err := d.clusters.planes.Config(ctx, cluster, addon.User)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := addon.Plan(ctx, config, rendered, state.Value.Objects, wanted.Conflicts)
+	if err != nil {
+		return nil, fmt.Errorf("the dry run of the add-on %s: %w", entry.Name, err)
+	}
+	for _, c := range changes {
+		o := fields.Planned{APIVersion: c.Object.APIVersion, Kind: c.Object.Kind, Namespace: c.Object.Namespace, Name: c.Object.Name, Resource: strings.ToLower(c.Object.Kind), Kept: c.Kept}
+		if k, err := objects.kindOf(o.APIVersion, o.Kind); err == nil { // a custom resource's type may be yet to come
+			o.Resource = k.singular
+		}
+		if c.Live != nil {
+			o.Live = c.Live.Object
+		}
+		if c.Result != nil {
+			o.Result = c.Result.Object
+		}
+		if c.Wanted != nil {
+			o.Wanted = c.Wanted.Object
+		}
+		for _, x := range c.Conflicts {
+			o.Conflicts = append(o.Conflicts, fields.Conflict{Manager: x.Manager, Path: x.Path})
+		}
+		if len(c.Conflicts) == 0 && c.Refused != nil && c.Refused.Message != nil {
+			o.Refused = string(c.Refused.Code) + ": " + *c.Refused.Message
+		}
+		p.Objects = append(p.Objects, o)
+	}
+	return p, nil
+}
+
+// addonMeant is the add-on of the catalogue that a request is about: by its name, or because it has the object.
+func (d *daemon) addonMeant(ctx context.Context, cluster record.Cluster, plane record.ControlPlane, asked askedObject, w fields.WhatIf) (catalogue.Addon, error) {
+	if w.Addon == "" {
+		has, err := d.addonOf(ctx, cluster, asked)
+		if err != nil {
+			return catalogue.Addon{}, err
+		}
+		if has != nil {
+			w.Addon = has.Name
+		}
+	}
+	var names []string
+	for _, entry := range d.catalogue.Addons() {
+		names = append(names, entry.Name)
+		if w.Addon == entry.Name {
+			return entry, nil
+		}
+		if w.Addon != "" {
+			continue
+		}
+		version, ok := entry.Version(w.Version)
+		if !ok || !version.Serves(plane.Version) {
+			if version, ok = entry.Default(plane.Version); !ok {
+				continue
+			}
+		}
+		rendered, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: record.AddonConfig{Version: version.Version, Namespace: entry.DefaultNamespace}})
+		if err != nil {
+			d.log.Debug("cannot render an add-on", "addon", entry.Name, "version", version.Version, "error", err)
+			continue // it may need a configuration
+		}
+		if slices.ContainsFunc(rendered, func(o catalogue.Object) bool {
+			return asked.is(o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName())
+		}) {
+			return entry, nil
+		}
+	}
+	if w.Addon != "" {
+		return catalogue.Addon{}, &admin.Refused{Reason: fmt.Sprintf("there is no add-on %s; there are: %s", w.Addon, strings.Join(names, ", "))}
+	}
+	return catalogue.Addon{}, &admin.Refused{Reason: fmt.Sprintf("no add-on has a %s, so none would change it; name the one that you mean with --addon, of: %s", asked, strings.Join(names, ", "))}
+}
+
+// versionsFor are an add-on's versions that can be used with a Kubernetes version.
+func versionsFor(entry catalogue.Addon, minor string) []string {
+	var all []string
+	for _, v := range entry.Versions {
+		if v.Serves(minor) {
+			all = append(all, v.Version)
+		}
+	}
+	return all
 }
 
 // AskFields asks the daemon of dir. Clusters of the account and region that it began with go before others of their name.

@@ -95,6 +95,8 @@ func (p Plan) Tree(o Planned, all bool) (*Field, error) {
 		}
 	case o.Wanted == nil:
 		after = Object{} // a newer version has no such object
+	case o.Live == nil:
+		after = Object{Content: o.Wanted} // it can be tried only once other objects are there
 	}
 	tree := Compare(live, after, all)
 	if o.Wanted != nil {

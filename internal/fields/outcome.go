@@ -13,23 +13,20 @@ func (p *printer) outcome(a Answer) error {
 	var others []Planned
 	for _, o := range plan.Objects {
 		if o.Resource == a.Resource && o.Namespace == a.Namespace && o.Name == a.Name {
-			if err := p.object(plan, o, true); err != nil {
+			if err := p.object(plan, o); err != nil {
 				return err
 			}
 			continue
 		}
 		others = append(others, o)
 	}
-	if len(others) > 0 {
-		p.say(plain, "The other objects of the add-on:")
-	}
-	return p.objects(plan, others)
+	return p.objects(plan, others, "The other objects of the add-on")
 }
 
 // overview is what a plan does to all objects of an add-on.
 func (p *printer) overview(a Answer) {
 	p.request(a.Cluster, *a.Plan)
-	if err := p.objects(*a.Plan, a.Plan.Objects); err != nil {
+	if err := p.objects(*a.Plan, a.Plan.Objects, "The objects of the add-on"); err != nil {
 		p.say(red, "%v", err)
 	}
 }
@@ -46,27 +43,59 @@ func (p *printer) request(cluster string, plan Plan) {
 	p.say(style, "%s", verdict)
 }
 
-// objects says of each what a plan does to it; what stays as it is in one line.
-func (p *printer) objects(plan Plan, all []Planned) error {
-	var same []string
+// objects says what a plan does to objects: of each that stands in the way, and of the others by what becomes of them.
+func (p *printer) objects(plan Plan, all []Planned, title string) error {
+	by := map[string][]string{}
 	for _, o := range all {
 		action, err := plan.Action(o)
 		if err != nil {
 			return err
 		}
-		if action == "nothing" && len(o.Kept) == 0 && len(o.Conflicts) == 0 {
-			same = append(same, o.Resource+"/"+o.Name)
+		if action == "refuse" || action == "conflict" || len(o.Conflicts) > 0 {
+			if err := p.object(plan, o); err != nil {
+				return err
+			}
 			continue
 		}
-		if err := p.object(plan, o, false); err != nil {
-			return err
+		by[action] = append(by[action], o.Resource+"/"+o.Name)
+	}
+	if len(by) == 0 {
+		return nil
+	}
+	if plan.Fails() {
+		title += " would, if nothing stood against it"
+	} else {
+		title += " would"
+	}
+	p.say(plain, "%s", title)
+	for _, action := range []string{"create", "change", "adopt", "delete", "nothing"} {
+		if len(by[action]) > 0 {
+			s := said[action]
+			p.say(s.style, "  %s %s:", s.mark, s.text)
+			p.list(by[action])
 		}
 	}
-	if len(same) > 0 {
-		p.say(dim, "  = %s", strings.Join(same, ", "))
-		p.say(dim, "    stay as they are")
-	}
 	return nil
+}
+
+// list adds names, as many to a line as there is room for.
+func (p *printer) list(all []string) {
+	width := p.style.Width
+	if width == 0 {
+		width = 100
+	}
+	text := "     "
+	for i, name := range all {
+		if i < len(all)-1 {
+			name += ","
+		}
+		if len(text) > 5 && len(text)+1+len(name) > width {
+			p.say(plain, "%s", text)
+			text = "     "
+		}
+		text += " " + name
+	}
+	p.say(plain, "%s", text)
 }
 
 // Action is what a plan does to an object: "create", "change" (values), "adopt" (owners alone), "delete", "nothing", or, with a plan that fails,
@@ -101,25 +130,29 @@ func (p Plan) Action(o Planned) (string, error) {
 	return "nothing", nil
 }
 
-// said is what an action is called, with its mark and style.
+// said is what an action is called, after "would", with its mark and style.
 var said = map[string]struct{ mark, text, style string }{
-	"refuse":   {"!", "would be refused", red},
-	"conflict": {"!", "has conflicts", red},
-	"create":   {"+", "would be created", green},
-	"delete":   {"-", "would be deleted", red},
-	"change":   {"~", "would change", plain},
-	"adopt":    {"~", "would get eks as an owner, with the values that it has", plain},
-	"nothing":  {"=", "stays as it is", dim},
+	"refuse":   {"!", "be refused", red},
+	"conflict": {"!", "conflict", red},
+	"create":   {"+", "be created", green},
+	"delete":   {"-", "be deleted", red},
+	"change":   {"~", "change", plain},
+	"adopt":    {"~", "get eks as an owner, with the values that are there", plain},
+	"nothing":  {"=", "stay as they are", dim},
 }
 
-func (p *printer) object(plan Plan, o Planned, whole bool) error {
+// object says what a plan does to one object, and to whose fields.
+func (p *printer) object(plan Plan, o Planned) error {
 	action, err := plan.Action(o)
 	if err != nil {
 		return err
 	}
 	s := said[action]
-	verb := s.text
-	if plan.Fails() && action != "refuse" && action != "conflict" {
+	verb := "would " + s.text
+	switch {
+	case action == "nothing":
+		verb = "would stay as it is"
+	case plan.Fails() && action != "refuse" && action != "conflict":
 		verb += ", if nothing stood against it"
 	}
 	p.say(s.style, "  %s %s/%s %s", s.mark, o.Resource, o.Name, verb)
@@ -135,21 +168,25 @@ func (p *printer) object(plan Plan, o Planned, whole bool) error {
 		by[c.Manager] = append(by[c.Manager], c.Path)
 	}
 	for _, m := range managers {
-		what := map[bool]string{true: "conflicts with %s over", false: "takes from %s"}[plan.stops()]
-		if plan.Conflicts == "PRESERVE" && !plan.stops() {
-			what = "leaves to %s"
+		switch {
+		case plan.stops():
+			p.say(plain, "      conflicts with %s over", m)
+		case plan.Conflicts == "PRESERVE":
+			p.say(plain, "      leaves to %s", m)
+		default:
+			p.say(plain, "      takes from %s", m)
 		}
-		p.say(plain, "      "+what, m)
 		for _, path := range by[m] {
 			p.say(plain, "        %s", path)
 		}
 	}
-	if len(o.Kept) > 0 && (whole || len(o.Kept) <= 4) {
-		p.say(plain, "      keeps what others set")
-		for _, path := range o.Kept {
-			if !slices.ContainsFunc(o.Conflicts, func(c Conflict) bool { return c.Path == path }) {
-				p.say(plain, "        %s", path)
-			}
+	kept := slices.DeleteFunc(slices.Clone(o.Kept), func(path string) bool {
+		return slices.ContainsFunc(o.Conflicts, func(c Conflict) bool { return c.Path == path })
+	})
+	if len(kept) > 0 {
+		p.say(plain, "      leaves to whoever set it")
+		for _, path := range kept {
+			p.say(plain, "        %s", path)
 		}
 	}
 	return nil
