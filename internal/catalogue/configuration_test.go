@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -64,6 +65,38 @@ func TestCheck(t *testing.T) {
 	required.RequiresConfiguration = true
 	if err := required.Check(" "); err == nil || !strings.Contains(err.Error(), "required") {
 		t.Errorf("a configuration that is required: %v", err)
+	}
+}
+
+// What nobody writes in good faith is refused in time, and without a panic.
+func TestCheckOfNonsense(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t).Addon("coredns")
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 12 {
+		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i, i, i, i, i, i)
+	}
+	for name, configuration := range map[string]string{
+		"aliases of aliases": bomb,
+		"a deep list":        strings.Repeat("[", 20000),
+		"a deep object":      strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000),
+		"a huge number":      `{"replicaCount": 1e400}`,
+		"a huge exponent":    `{"replicaCount": 1e1000000000}`,
+		"infinity":           "replicaCount: .inf",
+		"not a number":       "replicaCount: .nan",
+		"a date":             "replicaCount: 2001-01-01",
+		"not text":           "corefile: \xff\xfe",
+		"a NUL":              "corefile: \x00",
+		"a tag":              "replicaCount: !!binary aGVsbG8=",
+		"merged keys":        "a: &a {replicaCount: x}\n<<: *a",
+		"a key that is none": "{1: 2, true: 3}",
+		"a key of a list":    "[1]: 2",
+	} {
+		err := a.Versions[0].Check(configuration)
+		var fault *ConfigurationError
+		if !errors.As(err, &fault) || len(err.Error()) > 200000 {
+			t.Errorf("%s: %.300v", name, err)
+		}
 	}
 }
 
