@@ -12,6 +12,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEFAULT     := $(shell sed -n 's/^const Default = "\(.*\)"/\1/p' kubernetes/versions.go)
 # The Kubernetes versions that the tests start; "make bundles" builds all.
 TESTED      := 1.35 1.36
+# The add-ons whose components the tests run; "make addons" builds those of all.
+TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon and its tests, so that they share what is compiled.
@@ -49,6 +51,10 @@ default-bundle:
 node: ## build what runs on nodes: containerd, the VPC CNI, CoreDNS, ... (some minutes, once)
 	@go run ./internal/host/program/build -o $(CORACLE_NODE) -ldflags '$(STAMP)'
 
+.PHONY: addons
+addons: ## build ahead what add-ons run, which a daemon builds when it needs it (ten minutes, once)
+	@go run ./internal/host/component/build -o $(CORACLE_NODE)
+
 .PHONY: bundles
 bundles: ## build every version of Kubernetes (about four minutes each, once)
 	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES)
@@ -60,12 +66,12 @@ setup: ## install what the tests need and this machine lacks (aws, kubectl)
 	@scripts/setup
 
 .PHONY: test
-test: setup daemon tested-bundles node ## set up, build and run the tests
+test: setup daemon tested-bundles node tested-addons ## set up, build and run the tests
 	@# The longest first, so that nothing waits for them alone in the end.
 	go test -timeout 25m ./test/nodegroup ./test/nodes ./test/demo ./...
 
 .PHONY: test-all
-test-all: setup daemon bundles node ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
+test-all: setup daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
 	CGO_ENABLED=1 CORACLE_TEST=all go test -race -timeout 120m ./...
 	@grep -rl --include='*_test.go' '^func Fuzz' internal | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file" | while read -r target; do \
@@ -77,6 +83,10 @@ test-all: setup daemon bundles node ## all tests with every version of Kubernete
 .PHONY: tested-bundles
 tested-bundles:
 	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(TESTED)
+
+.PHONY: tested-addons
+tested-addons:
+	@go run ./internal/host/component/build -o $(CORACLE_NODE) $(TESTED_ADDONS)
 
 .PHONY: bench
 bench: setup daemon tested-bundles node ## measure what the documentation claims (the first time makes a million audit events)

@@ -99,7 +99,9 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 			"download coracle.invalid/nothing@v0.7.0: ",
 		},
 		"a program that does not compile": {
-			func(b *catalogue.Build) { b.Files["cmp/cmd/greeter/main.go"] = []byte("package main\n\nfunc main() { undefined() }\n") },
+			func(b *catalogue.Build) {
+				b.Files["cmp/cmd/greeter/main.go"] = []byte("package main\n\nfunc main() { undefined() }\n")
+			},
 			"undefined: undefined",
 		},
 		"a file of data that the module has not": {

@@ -1,5 +1,5 @@
 // Command build builds the components of add-ons: "go run ./internal/host/component/build -o bin/node metrics-server cert-manager" builds what the default versions of
-// these run, and "metrics-server@v0.9.0-eksbuild.1" names another version. The Makefile calls it; a daemon builds what is missing when it is needed.
+// these run, "metrics-server@v0.9.0-eksbuild.1" names another version, and no name means all add-ons. The Makefile calls it; a daemon builds what is missing when it is needed.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	into := flag.String("o", filepath.Join("bin", "node"), "the directory of the programs of nodes, into which it is built")
 	own := flag.String("dir", "", "a directory of more add-ons")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: build [-o DIR] [-dir DIR] ADDON[@VERSION]...")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: build [-o DIR] [-dir DIR] [ADDON[@VERSION]...]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -44,6 +44,11 @@ func run(ctx context.Context, into, own string, names []string) error {
 	all, err := catalogue.Open(catalogue.Options{Dir: own})
 	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		for _, addon := range all.Addons() {
+			names = append(names, addon.Name)
+		}
 	}
 	components := component.In(into)
 	report := bundle.Printer(os.Stderr, isatty.IsTerminal(os.Stderr.Fd()))
