@@ -106,6 +106,8 @@ func functions(r *rendering) template.FuncMap {
 			}
 			return words
 		},
+		// replace replaces each occurrence of the first in the third, of upstream's manifests say: {{data "all.yaml" | replace "nginx:" "docker.io/library/nginx:"}}.
+		"replace": func(old, by, text string) string { return strings.ReplaceAll(text, old, by) },
 		// list is its arguments, to range over.
 		"list": func(v ...any) []any { return v },
 		// image is the reference of one of the version's images, by its name in addon.yaml.
