@@ -287,9 +287,10 @@ func TestTheDaemonMayDieAnywhere(t *testing.T) {
 			return true
 		}
 		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network, autoscaling and nodegroup die there.
+		// Nor has its cluster add-ons but those of the bootstrap: the tests of addon die of the others.
 		// Images are made once for all clusters, and the tests of image die of that.
 		room, _, _ := strings.Cut(p, "/")
-		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup"}, room)
+		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup", "addon"}, room)
 	})}
 	role, subnets := d.ClusterRole(), d.Subnets()
 	d.Kill()

@@ -36,8 +36,8 @@ type bootstrap struct {
 
 // The instructions at which a test kills the daemon.
 var (
-	crashBootstrapApplied  = crash.At("addon/applied")
-	crashBootstrapRecorded = crash.At("addon/recorded")
+	crashBootstrapApplied  = crash.At("bootstrap/applied")
+	crashBootstrapRecorded = crash.At("bootstrap/recorded")
 )
 
 func newBootstrap(o Options) *bootstrap {

@@ -16,7 +16,7 @@ import (
 // An object that somebody takes from EKS again and again is left to him for a while: two controllers that both know best would keep each other, and the
 // API server, busy for ever.
 const (
-	takenBackMost   = 5
+	takenBackMost   = 10
 	takenBackWithin = time.Minute
 )
 

@@ -73,7 +73,7 @@ func newEngine(o Options) *engine {
 		addons: record.Addons(o.Store), states: record.AddonStates(o.Store), updates: record.Updates(o.Store),
 		clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
 		identity: record.PodIdentityAssociations(o.Store), roles: record.Roles(o.Store),
-		images: newImages(o.Provide),
+		images: newImages(o.Provide, o.Patience),
 	}
 	e.made = e.fromCatalogue
 	e.servers = apiserver.New[*server](apiserver.Options{
@@ -98,7 +98,7 @@ func (e *engine) controller() reconcile.Controller {
 			e.images.run,
 			e.watch,
 		},
-		Workers:    8,
+		Workers:    16,
 		Resync:     30 * time.Minute,
 		MaxBackoff: 15 * time.Second,
 	}

@@ -196,7 +196,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w.create("lonely", record.AddonConfig{Version: "v1"})
 		w.says(w.becomes("lonely", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas), "cannot be scheduled: no nodes available", "deployment.apps/lonely")
 		w.becomes("agent", ekstypes.AddonStatusActive) // a DaemonSet needs no nodes
-		w.server.Kubelets().Node("node-1", "", nil)
+		w.kubelets.Node("node-1", "", nil)
 		w.becomes("lonely", ekstypes.AddonStatusActive)
 	})
 }
@@ -205,8 +205,8 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 func TestMissingImages(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
-	w := newWorld(t, Options{Provide: func(_ context.Context, i catalogue.Image) error {
-		if there.Load() || i.Reference == "agent:v1" {
+	w := newWorld(t, Options{Patience: 200 * time.Millisecond, Provide: func(_ context.Context, i catalogue.Image) error {
+		if there.Load() || i.Reference == "agent:1" {
 			return nil
 		}
 		return fmt.Errorf("image %s cannot be had: no network", i.Reference)
@@ -214,7 +214,7 @@ func TestMissingImages(t *testing.T) {
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)
 	u := w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v2" })
-	w.says(w.becomes("agent", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas), "image agent:v2 cannot be had: no network", "")
+	w.says(w.becomes("agent", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas), "image agent:2 cannot be had: no network", "")
 	if image := w.ds("agent").Spec.Template.Spec.Containers[0].Image; image != "registry/agent:1" {
 		t.Errorf("the pods were changed to %s", image)
 	}

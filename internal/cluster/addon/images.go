@@ -13,15 +13,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-const (
-	// provideAgain is how soon an image that could not be had is tried again; goodFor how long one that was is taken to be there.
-	provideAgain = 15 * time.Second
-	goodFor      = 10 * time.Second
-)
+// goodFor is how long an image that was had is taken to be there.
+const goodFor = 10 * time.Second
 
 // images sees to it that the registry has the images that pods are to run. Getting one may take minutes, so nobody waits for it: who wants it is woken.
 type images struct {
 	provide func(context.Context, catalogue.Image) error // nil: nobody looks
+	again   time.Duration                                // how soon one that could not be had is tried again
 
 	mu      sync.Mutex
 	ctx     context.Context // of run; nil before it
@@ -39,8 +37,8 @@ type job struct {
 	waiters []string // keys of add-ons
 }
 
-func newImages(provide func(context.Context, catalogue.Image) error) *images {
-	return &images{provide: provide, jobs: map[string]*job{}}
+func newImages(provide func(context.Context, catalogue.Image) error, again time.Duration) *images {
+	return &images{provide: provide, again: again, jobs: map[string]*job{}}
 }
 
 // run is the source that wakes add-ons whose images have come, or cannot be had.
@@ -73,7 +71,7 @@ func (i *images) want(key string, all []catalogue.Image) (pending bool, missing 
 	for _, image := range all {
 		j := i.jobs[image.Reference]
 		switch {
-		case j == nil, j.done && j.err == nil && time.Since(j.at) > goodFor, j.done && j.err != nil && time.Since(j.at) > provideAgain:
+		case j == nil, j.done && j.err == nil && time.Since(j.at) > goodFor, j.done && j.err != nil && time.Since(j.at) > i.again:
 			again := &job{image: image}
 			if j != nil && j.err != nil {
 				again.err, again.waiters = j.err, j.waiters // the reason stays until there is another
@@ -133,7 +131,7 @@ func (i *images) why(key string) string {
 func (a *addon) provide(all []catalogue.Image, want record.AddonConfig) (ready bool, err error) {
 	pending, missing := a.e.images.want(a.row.Key(), all)
 	if len(missing) > 0 && a.updating() && a.state.AppliedChange > 0 && want.Version != a.state.Applied.Version {
-		a.again(provideAgain)
+		a.again(a.e.images.again)
 		return false, &problem{issue: issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The pods of version "+want.Version+" cannot run yet: "+oneLine(strings.Join(missing, "; ")))}
 	}
 	return !pending, nil

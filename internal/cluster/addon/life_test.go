@@ -1,14 +1,17 @@
 package addon
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -122,4 +125,67 @@ func (w *world) read(path string) string {
 	b, err := os.ReadFile(path)
 	w.must(err)
 	return string(b)
+}
+
+// TestUpdatesThatFail goes through updates that change nothing, or are taken back.
+func TestUpdatesThatFail(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{Timeout: 4 * time.Second}, 1)
+	w.create("agent", record.AddonConfig{Version: "v1"})
+	w.becomes("agent", ekstypes.AddonStatusActive)
+
+	// Somebody owns a field, too: with NONE the update fails, with PRESERVE the field stays his, and with OVERWRITE it becomes EKS's.
+	patch := `{"apiVersion":"apps/v1","kind":"DaemonSet","spec":{"template":{"spec":{"containers":[{"name":"agent","image":"registry/agent:1"}]}}}}`
+	_, err := w.kube.AppsV1().DaemonSets("kube-system").Patch(t.Context(), "agent", types.ApplyPatchType, []byte(patch), metav1.PatchOptions{FieldManager: "gitops"})
+	w.must(err)
+	before := w.ds("agent")
+	u := w.ended(w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v2" }))
+	want := `Apply failed with 1 conflict: conflict with "gitops": .spec.template.spec.containers[name="agent"].image`
+	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodeConfigurationConflict || *u.Errors[0].ErrorMessage != want {
+		t.Errorf("%s %+v", u.Status, u.Errors)
+	}
+	w.says(w.becomes("agent", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeConfigurationConflict), want, "daemonset.apps/agent")
+	if d := w.ds("agent"); d.Generation != before.Generation {
+		t.Error("the update that failed has changed the DaemonSet")
+	}
+	u = w.ended(w.update("agent", ekstypes.ResolveConflictsPreserve, func(c *record.AddonConfig) { c.Version = "v2"; c.Configuration = "warn" }))
+	if u.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("%s %+v", u.Status, u.Errors)
+	}
+	w.becomes("agent", ekstypes.AddonStatusActive)
+	if d := w.ds("agent"); d.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" || env(d, "LEVEL") != "warn" {
+		t.Errorf("PRESERVE made image %s, LEVEL %s", d.Spec.Template.Spec.Containers[0].Image, env(d, "LEVEL"))
+	}
+	state, err := record.AddonStates(w.store).Get(t.Context(), w.key("agent"))
+	w.must(err)
+	for _, o := range state.Value.Objects {
+		if o.Kind == "DaemonSet" && (len(o.Kept) != 1 || o.Kept[0] != `.spec.template.spec.containers[name="agent"].image`) {
+			t.Errorf("kept are %v", o.Kept)
+		}
+	}
+	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Env[1].Value = "mine" })
+	w.until("what is EKS's is taken back, and what was kept is not", func() error {
+		if d := w.ds("agent"); d.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" || env(d, "LEVEL") != "warn" {
+			return errors.New(d.Spec.Template.String())
+		}
+		return nil
+	})
+	u = w.ended(w.update("agent", ekstypes.ResolveConflictsOverwrite, func(*record.AddonConfig) {}))
+	if d := w.ds("agent"); u.Status != ekstypes.UpdateStatusSuccessful || d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" {
+		t.Errorf("OVERWRITE ended %s %+v, with image %s", u.Status, u.Errors, d.Spec.Template.Spec.Containers[0].Image)
+	}
+
+	// Pods that do not come up: what was before is applied again.
+	w.kubelets.Silence("node-0")
+	u = w.ended(w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v3" }))
+	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodeInsufficientNumberOfReplicas {
+		t.Errorf("%s %+v", u.Status, u.Errors)
+	}
+	w.until("it is rolled back", func() error {
+		if image := w.ds("agent").Spec.Template.Spec.Containers[0].Image; image != "registry/agent:2" {
+			return errors.New(image)
+		}
+		return nil
+	})
+	w.becomes("agent", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas)
 }

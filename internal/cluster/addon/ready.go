@@ -55,8 +55,11 @@ func (a *addon) settle(ctx context.Context) error {
 		plain, homeless = plain && s.text != "", homeless && s.homeless
 		switch {
 		case s.text != "":
-			text := insufficient + " " + s.text
+			text := insufficient + " " + strings.TrimSuffix(s.text, ".") + "."
 			if s.image {
+				if err := a.askAgain(); err != nil {
+					return err
+				}
 				text += a.e.images.why(a.row.Key())
 			}
 			a.issues = add(a.issues, issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, text, s.object))
@@ -84,6 +87,19 @@ func (a *addon) settle(ctx context.Context) error {
 	// A creation comes to its end even without pods as soon as it is plain why there are none: the add-on is then DEGRADED until they come.
 	a.state.Created, a.state.Failed, a.state.Change, a.state.Issues = true, false, a.row.Change, a.issues
 	return a.finish(ctx, ekstypes.UpdateStatusSuccessful)
+}
+
+// askAgain asks for the images of the add-on, of which some could not be had.
+func (a *addon) askAgain() error {
+	made, err := a.e.made(a.cluster, a.plane, a.row.Name, a.row.Now(a.last))
+	if err != nil {
+		return err
+	}
+	used, err := made.used()
+	if err == nil {
+		a.e.images.want(a.row.Key(), used)
+	}
+	return err
 }
 
 // began is when the change under way did.

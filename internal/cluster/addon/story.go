@@ -145,7 +145,7 @@ func (a *addon) conclude(ctx context.Context, all troubles) error {
 	if len(all) == 0 {
 		if a.server != nil {
 			a.tries, a.since = 0, map[string]time.Time{}
-			a.state.Issues = a.issues
+			a.state.Issues, a.state.DeleteFailed = a.issues, false
 		}
 		return nil
 	}

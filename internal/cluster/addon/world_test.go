@@ -34,15 +34,16 @@ import (
 // world is a cluster with nodes on which pods run, and an engine that keeps its add-ons.
 type world struct {
 	*testing.T
-	server  *apiservertest.Server
-	kube    *kubernetes.Clientset
-	any     *dynamic.DynamicClient
-	store   *store.Store
-	prefix  string // of the store in etcd
-	cluster record.Cluster
-	options Options
-	audit   string // the API server's audit log
-	stop    func()
+	server   *apiservertest.Server
+	kube     *kubernetes.Clientset
+	any      *dynamic.DynamicClient
+	kubelets *apiservertest.Kubelets
+	store    *store.Store
+	prefix   string // of the store in etcd
+	cluster  record.Cluster
+	options  Options
+	audit    string // the API server's audit log
+	stop     func()
 }
 
 // auditPolicy writes down what eks:addon-manager asks for, and the answers.
@@ -70,9 +71,9 @@ func newWorld(t *testing.T, o Options, nodes int) *world {
 	w.must(err)
 	w.any = any
 	w.admit()
-	kubelets := w.server.Kubelets()
+	w.kubelets = w.server.Kubelets()
 	for i := range nodes {
-		kubelets.Node(fmt.Sprintf("node-%d", i), "", nil)
+		w.kubelets.Node(fmt.Sprintf("node-%d", i), "", nil)
 	}
 	w.prefix = storetest.Prefix(t)
 	opened, err := store.Open(t.Context(), storetest.Client(t), store.Options{Prefix: w.prefix, Log: slog.New(slog.DiscardHandler)})
@@ -154,7 +155,7 @@ func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.A
 		}
 		m.Objects = append(m.Objects, o)
 	}
-	m.Images = []catalogue.Image{{Reference: name + ":" + config.Version}}
+	m.Images = []catalogue.Image{{Reference: name + ":" + strings.TrimPrefix(config.Version, "v")}}
 	return m, nil
 }
 
