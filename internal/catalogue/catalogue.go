@@ -139,3 +139,27 @@ func (v Version) Images(region, minor string) []Image {
 	slices.SortFunc(all, func(a, b Image) int { return strings.Compare(a.Reference, b.Reference) })
 	return all
 }
+
+// ImagesIn are those of the version's images that objects of it name anywhere: a configuration may leave some out.
+func (v Version) ImagesIn(objects []Object, region, minor string) []Image {
+	return slices.DeleteFunc(v.Images(region, minor), func(i Image) bool {
+		return !slices.ContainsFunc(objects, func(o Object) bool { return names(o.Object, i.Reference) })
+	})
+}
+
+// names reports whether a text within a value has another in it.
+func names(v any, text string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(v, text)
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return names(item, text) })
+	case map[string]any:
+		for _, field := range v {
+			if names(field, text) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -345,6 +345,23 @@ func samples(root, schema map[string]any) []any {
 	return []any{map[string]any{"key": "sample", "operator": "Exists"}}
 }
 
+// A side-car that the configuration leaves out needs no image.
+func TestImagesIn(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t).Addon("aws-ebs-csi-driver")
+	for config, want := range map[string]int{"": 7, `{"sidecars":{"snapshotter":{"forceEnable":false}}}`: 6} {
+		s := exampleSite("1.35")
+		s.Config.Configuration = config
+		objects, err := a.Versions[0].Render(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Versions[0].ImagesIn(objects, "eu-west-1", "1.35"); len(got) != want {
+			t.Errorf("with %q there are %d images, not %d", config, len(got), want)
+		}
+	}
+}
+
 // Rendering twice gives the same, and leaves the defaults as they are.
 func TestRenderIsPure(t *testing.T) {
 	t.Parallel()

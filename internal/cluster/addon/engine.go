@@ -187,5 +187,5 @@ func (e *engine) fromCatalogue(cluster record.Cluster, plane record.ControlPlane
 	if err != nil {
 		return made{}, &problem{issue: issueOf(cannotRender, "The objects of add-on "+name+" "+config.Version+" cannot be made: "+oneLine(err.Error()))}
 	}
-	return made{objects, version.Images(cluster.Region, plane.Version)}, nil
+	return made{objects, version.ImagesIn(objects, cluster.Region, plane.Version)}, nil
 }
