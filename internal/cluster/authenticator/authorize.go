@@ -75,7 +75,11 @@ func (a *Authenticator) allows(ctx context.Context, c record.Cluster, spec autho
 // authenticate gives this principal, too: who may impersonate these may be this user.
 func (a *Authenticator) entryOfCaller(ctx context.Context, c record.Cluster, spec authorizationv1.SubjectAccessReviewSpec) (record.AccessEntry, string, error) {
 	one := func(key string) string {
-		if v := spec.Extra[key]; len(v) == 1 {
+		v, ok := spec.Extra[key]
+		if !ok {
+			v = spec.Extra[strings.ToLower(key)] // an aggregated API server asks, which gets them in headers
+		}
+		if len(v) == 1 {
 			return v[0]
 		}
 		return ""

@@ -148,7 +148,14 @@ func TestPoliciesFollowThePrincipal(t *testing.T) {
 		{"two principals", change(func(u *authenticationv1.UserInfo) {
 			u.Extra[extraPrincipal] = append(u.Extra[extraPrincipal], "AROAOTHER")
 		}), false},
-		{"keys in lower case, as from impersonation headers", change(func(u *authenticationv1.UserInfo) {
+		{"keys in lower case, as an aggregated API server gets them", change(func(u *authenticationv1.UserInfo) {
+			for k, v := range user.Extra {
+				delete(u.Extra, k)
+				u.Extra[strings.ToLower(k)] = v
+			}
+		}), true},
+		{"keys in lower case without the UID, as from impersonation headers", change(func(u *authenticationv1.UserInfo) {
+			u.UID = ""
 			for k, v := range user.Extra {
 				delete(u.Extra, k)
 				u.Extra[strings.ToLower(k)] = v

@@ -301,6 +301,7 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-uid-headers=X-Remote-Uid", // aggregated API servers ask with it what a user may do
 		"--requestheader-username-headers=X-Remote-User",
 		"--service-account-issuer=" + issuer,
 		"--service-account-jwks-uri=" + issuer + "/keys",
