@@ -21,7 +21,8 @@ import (
 
 // applets are the programs by name.
 var applets = map[string]applet{
-	"launch": launch.Main,
+	"launch":         launch.Main,
+	launch.InCgroups: launch.EnterCgroups,
 
 	"init":       func([]string) int { return initd.Main(initd.Options{}) },
 	"exec-unit":  initd.ExecUnit,

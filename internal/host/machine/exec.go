@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -196,6 +197,8 @@ func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, 
 	}
 	defer unix.Close(pidfd)
 	attributes := &syscall.SysProcAttr{}
+	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
+	var cgroups *os.File // the machine's namespace of control groups, with version 2
 	if leaf := group.Leaf("exec.scope"); leaf != "" {
 		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return 0, err
@@ -206,6 +209,12 @@ func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, 
 		}
 		defer dir.Close()
 		attributes.UseCgroupFD, attributes.CgroupFD = true, int(dir.Fd())
+		// Who is in that namespace may not put a process of another into it ("nsdelegate"): the command enters it by itself.
+		if cgroups, err = os.Open(fmt.Sprintf("/proc/%d/ns/cgroup", init)); err != nil {
+			return 0, fmt.Errorf("the machine ended: %w", err)
+		}
+		defer cgroups.Close()
+		namespaces &^= unix.CLONE_NEWCGROUP
 	} else {
 		leave, err := group.EnterThread()
 		if err != nil {
@@ -216,8 +225,7 @@ func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, 
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, err
 	}
-	const all = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
-	if err := unix.Setns(pidfd, all); err != nil {
+	if err := unix.Setns(pidfd, namespaces); err != nil {
 		return 0, fmt.Errorf("enter the machine: %w", err)
 	}
 	env := environment()
@@ -227,6 +235,10 @@ func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, 
 	}
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Env, cmd.Dir, cmd.SysProcAttr = c.Args, env, "/", attributes
+	if cgroups != nil {
+		cmd.Path, cmd.Args = rootfs.Init, append([]string{launch.InCgroups, path}, c.Args...)
+		cmd.ExtraFiles = []*os.File{cgroups}
+	}
 	if info, err := os.Stat("/root"); err == nil && info.IsDir() {
 		cmd.Dir = "/root"
 	}
