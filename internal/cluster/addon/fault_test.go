@@ -175,7 +175,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	})
 	t.Run("its role is gone", func(t *testing.T) {
 		w := w.in(t)
-		role := record.Role{Account: w.cluster.Account, Name: "agent", Path: "/", Trust: `{"Statement":[{"Effect":"Allow","Principal":{"Federated":"x"},"Action":"sts:AssumeRoleWithWebIdentity"}]}`}
+		role := record.Role{Account: w.cluster.Account, Name: "agent", Path: "/", Trust: `{"Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}
 		arn := role.ARN()
 		u := w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.ServiceAccountRoleARN = arn })
 		w.says(w.becomes("agent", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAddonPermissionFailure), arn+" does not exist", arn)
@@ -186,7 +186,19 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		if err != nil || account.Annotations["eks.amazonaws.com/role-arn"] != arn {
 			t.Errorf("%v %v", account.Annotations, err)
 		}
-		create(t, record.Roles(w.store), record.RoleKey(role.Account, role.Name), role)
+		key := record.RoleKey(role.Account, role.Name)
+		create(t, record.Roles(w.store), key, role)
+		change := func(change func(*record.Role)) {
+			t.Helper()
+			_, err := record.Roles(w.store).Modify(t.Context(), key, func(r *record.Role) error { change(r); return nil })
+			w.must(err)
+		}
+		w.until("it is not trusted", w.said("agent", "trust policy does not allow sts:AssumeRoleWithWebIdentity"))
+		change(func(r *record.Role) {
+			r.Trust = `{"Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::1:oidc-provider/` + strings.TrimPrefix(w.cluster.Issuer(), "https://") + `"},"Action":"sts:AssumeRoleWithWebIdentity"}]}`
+		})
+		w.until("it has no permissions", w.said("agent", "has no permissions"))
+		change(func(r *record.Role) { r.Attached = []string{"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"} })
 		w.becomes("agent", ekstypes.AddonStatusActive)
 	})
 	t.Run("there is no room", func(t *testing.T) {
@@ -243,6 +255,16 @@ func (w *world) says(issues []ekstypes.AddonIssue, words, id string) {
 		}
 	}
 	w.Errorf("no issue says %q of %s:\n%s", words, id, text(issues))
+}
+
+// said says whether an issue of an add-on has a text.
+func (w *world) said(name, words string) func() error {
+	return func() error {
+		if _, issues := w.status(name); !strings.Contains(text(issues), words) {
+			return errors.New(text(issues))
+		}
+		return nil
+	}
 }
 
 // policy forbids Deployments of a name, or allows them again.

@@ -9,17 +9,20 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// permissions says which roles of an add-on its pods cannot have. The objects are applied all the same: what the pods lack is for them to say.
+// permissions says which roles of an add-on its pods cannot have, or would have in vain. The objects are applied all the same: nothing that runs is
+// touched for want of a role.
 func (a *addon) permissions(ctx context.Context, want record.AddonConfig) (issues []ekstypes.AddonIssue) {
+	provider := strings.TrimPrefix(a.cluster.Issuer(), "https://")
 	for _, arn := range a.e.rolesOf(ctx, a.row, want) {
-		role, err := a.e.roles.Get(ctx, record.RoleKey(a.row.Account, roleName(arn)))
-		text := ""
+		row, err := a.e.roles.Get(ctx, record.RoleKey(a.row.Account, roleName(arn)))
+		role, text := row.Value, ""
 		switch {
 		case err != nil:
 			text = "The IAM role " + arn + " does not exist. Create it again, or update the add-on to use another one."
-		case arn == want.ServiceAccountRoleARN && !strings.Contains(role.Value.Trust, "sts:AssumeRoleWithWebIdentity") && !strings.Contains(role.Value.Trust, "sts:*"):
-			text = "The trust policy of the IAM role " + arn + " does not allow sts:AssumeRoleWithWebIdentity, so the service account of the add-on cannot assume it. Trust the OIDC provider of the cluster, " +
-				strings.TrimPrefix(a.cluster.Issuer(), "https://") + "."
+		case arn == want.ServiceAccountRoleARN && !strings.Contains(role.Trust, provider):
+			text = "The service account of the add-on cannot assume the IAM role " + arn + ": its trust policy does not allow sts:AssumeRoleWithWebIdentity to the OIDC provider of the cluster, " + provider + "."
+		case len(role.Attached)+len(role.Inline) == 0:
+			text = "The IAM role " + arn + " has no permissions: attach a policy that allows what the add-on needs."
 		default:
 			continue
 		}

@@ -104,8 +104,11 @@ func (a *addon) askAgain() error {
 
 // began is when the change under way did.
 func (a *addon) began() time.Time {
-	if a.updating() {
+	switch {
+	case a.updating():
 		return a.last.CreatedAt
+	case a.row.ModifiedAt.IsZero():
+		return a.row.CreatedAt
 	}
 	return a.row.ModifiedAt
 }

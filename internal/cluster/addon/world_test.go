@@ -142,7 +142,13 @@ func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.A
 	if config.ServiceAccountRoleARN != "" {
 		text = strings.ReplaceAll(text, "kind: ServiceAccount\nmetadata: {", "kind: ServiceAccount\nmetadata: {annotations: {eks.amazonaws.com/role-arn: \""+config.ServiceAccountRoleARN+"\"}, ")
 	}
-	var m made
+	m, err := parse(text)
+	m.Images = []catalogue.Image{{Reference: name + ":" + strings.TrimPrefix(config.Version, "v")}}
+	return m, err
+}
+
+// parse reads the objects of an add-on of tests.
+func parse(text string) (m made, err error) {
 	for document := range strings.SplitSeq(text, "\n---\n") {
 		o := catalogue.Object{Unstructured: &unstructured.Unstructured{}}
 		if err := yaml.Unmarshal([]byte(document), &o.Unstructured.Object); err != nil {
@@ -155,7 +161,6 @@ func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.A
 		}
 		m.Objects = append(m.Objects, o)
 	}
-	m.Images = []catalogue.Image{{Reference: name + ":" + strings.TrimPrefix(config.Version, "v")}}
 	return m, nil
 }
 
