@@ -1,9 +1,7 @@
 package addon
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -44,11 +41,7 @@ func (a *addon) carryOut(ctx context.Context) (done bool, err error) {
 	if len(all) > 0 {
 		return false, all
 	}
-	used, err := made.used()
-	if err != nil {
-		return false, err
-	}
-	if ready, err := a.provide(used, want); !ready || err != nil {
+	if ready, err := a.provide(made.Images, want); !ready || err != nil {
 		return false, err
 	}
 	if err := a.record(ctx, want, steps); err != nil {
@@ -151,15 +144,6 @@ func (m made) plain() []*unstructured.Unstructured {
 		all = append(all, o.Unstructured)
 	}
 	return all
-}
-
-// used are the images that the objects name, whether as that of a container or in an argument of one.
-func (m made) used() ([]catalogue.Image, error) {
-	text, err := json.Marshal(m.plain())
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(m.Images), func(i catalogue.Image) bool { return !bytes.Contains(text, []byte(i.Reference)) }), nil
 }
 
 // establishTime is how long the API server may take until it serves a kind that was defined just now.

@@ -92,12 +92,8 @@ func (a *addon) settle(ctx context.Context) error {
 // askAgain asks for the images of the add-on, of which some could not be had.
 func (a *addon) askAgain() error {
 	made, err := a.e.made(a.cluster, a.plane, a.row.Name, a.row.Now(a.last))
-	if err != nil {
-		return err
-	}
-	used, err := made.used()
 	if err == nil {
-		a.e.images.want(a.row.Key(), used)
+		a.e.images.want(a.row.Key(), made.Images)
 	}
 	return err
 }
