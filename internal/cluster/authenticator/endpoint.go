@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,7 +116,7 @@ func AuthorizationConfiguration(webhookKubeconfig string) ([]byte, error) {
 			"failurePolicy":  "Deny",
 			"connectionInfo": object{"type": "KubeConfigFile", "kubeConfigFile": webhookKubeconfig},
 			"matchConditions": []object{
-				{"expression": "has(request.extra) && '" + extraPrincipal + "' in request.extra"},
+				{"expression": "has(request.extra) && ('" + extraPrincipal + "' in request.extra || '" + strings.ToLower(extraPrincipal) + "' in request.extra)"},
 			},
 		}})
 	}
