@@ -28,6 +28,8 @@ const (
 	unreadyMost = time.Minute
 	// What is unready is looked at again though nothing is heard, since pods are not watched: at first soon, then as it drags on.
 	unreadyFirst, unreadyLast = time.Second, time.Minute
+	// eventsLast is how old an event may be that is taken for what is wrong now: its controller repeats it, at ever longer intervals.
+	eventsLast = 20 * time.Minute
 )
 
 // shortfall is a workload that lacks pods.
@@ -178,6 +180,11 @@ func (a *addon) explain(ctx context.Context, s *shortfall, w *workload) error {
 			worst = ill
 		}
 	}
+	if worst.rank == 0 && int64(len(pods.Items)) < w.Wanted {
+		if worst, err = a.uncreated(ctx, s.object); err != nil {
+			return err
+		}
+	}
 	if worst.rank == 0 {
 		return nil
 	}
@@ -188,6 +195,29 @@ func (a *addon) explain(ctx context.Context, s *shortfall, w *workload) error {
 	}
 	s.text = have + ": " + worst.text
 	return nil
+}
+
+// uncreated is why pods of a workload cannot be created, from the events about it: a DaemonSet's status does not say.
+func (a *addon) uncreated(ctx context.Context, o record.AddonObject) (ailment, error) {
+	body, _, err := a.server.send(ctx, http.MethodGet, "/api/v1/namespaces/"+url.PathEscape(o.Namespace)+"/events",
+		url.Values{"fieldSelector": {"involvedObject.kind=" + o.Kind + ",involvedObject.name=" + o.Name + ",reason=FailedCreate"}, "limit": {"100"}}, "", nil)
+	if err != nil {
+		return ailment{}, blame(o, err)
+	}
+	var events corev1.EventList
+	if err := json.Unmarshal(body, &events); err != nil {
+		return ailment{}, fmt.Errorf("the events about %s: %w", resourceID(o), err)
+	}
+	var last corev1.Event
+	for _, e := range events.Items {
+		if !e.LastTimestamp.Before(&last.LastTimestamp) {
+			last = e
+		}
+	}
+	if last.Message == "" || a.e.now().Sub(last.LastTimestamp.Time) > eventsLast {
+		return ailment{}, nil
+	}
+	return ailment{failing, "its pods cannot be created: " + oneLine(strings.TrimPrefix(last.Message, "Error creating: ")), last.FirstTimestamp.Time, true}, nil
 }
 
 // ailment is what is wrong with a pod.
@@ -228,6 +258,8 @@ func ails(p *corev1.Pod) ailment {
 			ill = waits(p, c, since)
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
 			ill = ended(p, c, c.State.Terminated, since)
+		case c.State.Running != nil && !c.Ready && slices.ContainsFunc(p.Status.ContainerStatuses, func(m corev1.ContainerStatus) bool { return m.Name == c.Name }):
+			ill = ailment{unstarted, fmt.Sprintf("container %s of pod %s runs, but is not ready", c.Name, p.Name), c.State.Running.StartedAt.Add(unreadyMost - plainAfter), false}
 		}
 		if ill.rank > worst.rank {
 			worst = ill
