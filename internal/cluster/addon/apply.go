@@ -107,7 +107,7 @@ func (a *addon) put(ctx context.Context, s *step, m mode, all []*unstructured.Un
 		}
 		s.later = false
 	}
-	result, _, err := a.server.apply(ctx, s.ref, s.config, false, m != none)
+	result, _, err := a.server.apply(ctx, s.ref, s.config, false, m != none || s.force)
 	if err != nil {
 		return blame(s.ref, err)
 	}

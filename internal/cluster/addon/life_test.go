@@ -189,3 +189,22 @@ func TestUpdatesThatFail(t *testing.T) {
 	})
 	w.becomes("agent", ekstypes.AddonStatusUpdateFailed, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas)
 }
+
+// TestAdoptedObjectsFollowTheirVersions adopts objects of the very same version, which kubectl then owns as well: an update with PRESERVE makes them those of its version all the same,
+// but for what somebody has set.
+func TestAdoptedObjectsFollowTheirVersions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{}, 1)
+	w.kubectl("agent", "v1")
+	w.create("agent", record.AddonConfig{Version: "v1"})
+	w.becomes("agent", ekstypes.AddonStatusActive)
+	fields, _ := manager(w.ds("agent"), "kubectl-client-side-apply", metav1.ManagedFieldsOperationUpdate)
+	if !strings.Contains(fields, `"f:image"`) {
+		t.Fatalf("kubectl owns %s", fields)
+	}
+	w.edit("agent", "kubectl-set", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "1500" })
+	u := w.ended(w.update("agent", ekstypes.ResolveConflictsPreserve, func(c *record.AddonConfig) { c.Version, c.Configuration = "v2", "warn" }))
+	if d := w.ds("agent"); u.Status != ekstypes.UpdateStatusSuccessful || d.Spec.Template.Spec.Containers[0].Image != "registry/agent:2" || env(d, "MTU") != "1500" || env(d, "LEVEL") != "warn" {
+		t.Errorf("%s %+v: image %s, MTU %s, LEVEL %s", u.Status, u.Errors, d.Spec.Template.Spec.Containers[0].Image, env(d, "MTU"), env(d, "LEVEL"))
+	}
+}

@@ -21,8 +21,10 @@ const fieldManager = "eks"
 
 // claim is a field that somebody else than EKS owns.
 type claim struct {
-	manager string
-	path    fieldpath.Path
+	path fieldpath.Path
+	// declared says that somebody applies it with server-side apply: he means it, even where his value is EKS's. Other owners may be so for having once
+	// written the object as a whole, as kubectl did with those of a new cluster.
+	declared bool
 }
 
 // ours says that an entry of managedFields is that of EKS.
@@ -62,7 +64,7 @@ func claims(o metav1.Object) (map[string]claim, error) {
 		}
 		for p := range set.All() {
 			p = p.Copy()
-			all[p.String()] = claim{e.Manager, p}
+			all[p.String()] = claim{p, all[p.String()].declared || e.Operation == metav1.ManagedFieldsOperationApply}
 		}
 	}
 	return all, nil
@@ -111,7 +113,8 @@ func copied(o map[string]any) (map[string]any, error) {
 }
 
 // leave takes out of a configuration what is left to others: fields that yield and to which another gave another value, and fields that were kept
-// before and still are another's. It gives back the latter.
+// before and still are another's. It gives back the latter. A field that EKS owns as well has the value that EKS gave it: unless another declares it, nobody has
+// set it to something else. So it is with the objects of a new cluster once EKS has adopted them.
 //
 // What yields is in yields, what was kept in kept, as paths in the form of conflicts.
 func leave(config map[string]any, live *unstructured.Unstructured, yields, kept []string) (still []string, err error) {
@@ -119,6 +122,10 @@ func leave(config map[string]any, live *unstructured.Unstructured, yields, kept 
 		return nil, nil
 	}
 	theirs, err := claims(live)
+	if err != nil {
+		return nil, err
+	}
+	eks, err := owned(live)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +140,7 @@ func leave(config map[string]any, live *unstructured.Unstructured, yields, kept 
 		if yield >= 0 {
 			mine, _ := lookup(config, c.path)
 			value, _ := lookup(live.Object, c.path)
-			if !reflect.DeepEqual(mine, value) {
+			if (c.declared || !eks.Has(c.path)) && !reflect.DeepEqual(mine, value) {
 				remove(config, c.path)
 			}
 			continue

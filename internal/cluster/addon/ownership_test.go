@@ -34,6 +34,7 @@ func TestLeave(t *testing.T) {
 	}{
 		"nobody else owns it":                  {env("9"), ``, []string{value}, nil, config, nil},
 		"another value of a field that yields": {env("9"), envOf(`{"f:value":{}}`), []string{value}, nil, `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
+		"another value that is EKS's":          {env("9"), envOf(`{"f:value":{}}`), []string{value}, nil, config, nil},
 		"the same value":                       {env("1"), envOf(`{"f:value":{}}`), []string{value}, nil, config, nil},
 		"a value from elsewhere":               {env(""), envOf(`{"f:valueFrom":{}}`), []string{value}, nil, `{"metadata":{"finalizers":["f"]},"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, nil},
 		"a field that does not yield":          {env("9"), at(`{"f:image":{}}`), []string{value}, nil, config, nil},
@@ -44,7 +45,11 @@ func TestLeave(t *testing.T) {
 		"an item of a set":                     {env("9"), `{"f:metadata":{"f:finalizers":{"v:\"f\"":{}}}}`, nil, []string{item}, `{"spec":{"limits":{"cpu":"1","memory":"2"},"containers":[{"name":"c","image":"i:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"ports":[{"containerPort":80,"name":"http"}]}]}}`, []string{item}},
 	} {
 		mine, live := parsed(t, config), &unstructured.Unstructured{Object: parsed(t, c.live)}
-		managers := []metav1.ManagedFieldsEntry{{Manager: "eks", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{"f:image":{}}}}}`)}}}
+		eks := `{"f:image":{}}`
+		if name == "another value that is EKS's" {
+			eks = `{"f:env":{"k:{\"name\":\"A\"}":{"f:value":{}}}}`
+		}
+		managers := []metav1.ManagedFieldsEntry{{Manager: "eks", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(at(eks))}}}
 		if c.theirs != "" {
 			managers = append(managers, metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(c.theirs)}})
 		}

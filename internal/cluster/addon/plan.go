@@ -59,6 +59,7 @@ type step struct {
 	conflicts []metav1.StatusCause
 	refusal   error
 	problem   *problem // why it cannot be applied; nil when it can
+	force     bool     // nobody who minds stands in the way: see try
 	later     bool     // only once other objects of the add-on are there can one say
 }
 
@@ -130,33 +131,52 @@ func (r *requester) try(ctx context.Context, s *step, m mode) (err error) {
 			return err
 		}
 		s.conflicts, s.refusal = found, err
-		switch {
-		case m.force():
+		if m.force() {
 			s.result, s.created, err = r.apply(ctx, s.ref, s.config, true, true)
 			return err
-		case m != preserve:
+		}
+		if m == none && len(s.object.Yields) == 0 {
 			return err
 		}
 		if s.live, err = r.get(ctx, s.ref); err != nil {
+			return err
+		}
+		eks, err := owned(s.live)
+		if err != nil {
 			return err
 		}
 		theirs, err := claims(s.live)
 		if err != nil {
 			return err
 		}
-		left := false
+		left, stands := false, false
 		for _, c := range found {
-			if claim, ok := theirs[c.Field]; ok && remove(s.config, claim.path) {
+			claim, ok := theirs[c.Field]
+			switch {
+			case ok && eks.Has(claim.path) && !claim.declared && (m == preserve || s.yields(c.Field)):
+			case ok && m == preserve && remove(s.config, claim.path):
 				left = true
 				s.kept = append(s.kept, c.Field)
+			default:
+				stands = true
 			}
 		}
-		if !left {
+		switch {
+		case stands:
 			return s.refusal
+		case !left: // only what EKS owns as well, so that its value is EKS's
+			s.force, s.conflicts, s.refusal = true, nil, nil
+			s.result, s.created, err = r.apply(ctx, s.ref, s.config, true, true)
+			return err
 		}
 		s.conflicts, s.refusal = nil, nil
 	}
 	return s.refusal // somebody claims one field after the other
+}
+
+// yields says that a field is one that yields.
+func (s *step) yields(path string) bool {
+	return slices.ContainsFunc(s.object.Yields, func(y string) bool { return within(path, y) })
 }
 
 // fail notes what stands in the way of a step, and gives back what concerns more than it.
