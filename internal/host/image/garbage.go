@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/distribution/distribution/v3/registry/storage"
 	"github.com/distribution/distribution/v3/registry/storage/driver"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Deleting an image deletes its name; its layers may be those of others, too. What nothing names any more is removed
@@ -43,14 +45,31 @@ func (r *Registry) sweep(ctx context.Context) error {
 	return os.Remove(r.garbageMark())
 }
 
-// dropUntagged deletes the images of an assembled repository that newer ones have replaced.
+// dropUntagged deletes the images of an assembled repository that newer ones have replaced. Those that an index names, which somebody has loaded, stay.
 func (r *Registry) dropUntagged(ctx context.Context, repository string) error {
 	images, err := r.Images(ctx, repository)
 	if err != nil {
 		return err
 	}
+	named := make(map[string]bool)
 	for _, image := range images {
-		if len(image.Tags) == 0 {
+		if image.ConfigMediaType != "" {
+			continue
+		}
+		m, err := r.Manifest(ctx, join(repository, image.Digest))
+		if err != nil {
+			return err
+		}
+		var index v1.IndexManifest
+		if err := json.Unmarshal(m.Payload, &index); err != nil {
+			return fmt.Errorf("read the index %s@%s: %w", repository, image.Digest, err)
+		}
+		for _, of := range index.Manifests {
+			named[of.Digest.String()] = true
+		}
+	}
+	for _, image := range images {
+		if len(image.Tags) == 0 && !named[image.Digest] {
 			if err := r.DeleteImage(ctx, repository, image.Digest); err != nil {
 				return err
 			}

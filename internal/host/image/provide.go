@@ -189,6 +189,13 @@ func (r *Registry) make(ctx context.Context, image catalogue.Image) error {
 	if err := r.mark(image); err != nil {
 		return err
 	}
+	repository, _, err := split(image.Reference)
+	if err != nil {
+		return err
+	}
+	if err := r.dropUntagged(ctx, repository); err != nil {
+		return err
+	}
 	r.options.Log.Info("made an image", "image", image.Reference, "of", image.Build.Module+"@"+image.Build.Version, "took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
@@ -282,20 +289,21 @@ func (r *Registry) isCurrent(image catalogue.Image) (bool, error) {
 	return string(made) == now, err
 }
 
-// adopt takes an image from where upstream publishes it: from the storage, where the user has loaded it under that name, or from there.
+// adopt takes an image from where upstream publishes it, or from the storage, where the user has loaded it under upstream's name. Of an index it
+// takes the image for machines.
 func (r *Registry) adopt(ctx context.Context, image catalogue.Image) error {
-	there, err := r.has(ctx, image.Public)
+	repository, tag, err := split(image.Public)
 	if err != nil {
 		return err
 	}
-	if there {
-		loaded, err := r.get(ctx, image.Public)
-		if err != nil {
-			return err
-		}
-		return r.put(ctx, image.Reference, loaded)
+	if err := r.fetch(ctx, repository, repository, tag); err != nil {
+		return err
 	}
-	return r.pull(ctx, image.Public, image.Reference)
+	published, err := r.get(ctx, image.Public)
+	if err != nil {
+		return err
+	}
+	return r.put(ctx, image.Reference, published)
 }
 
 // progress puts the milestones of builds into the log.

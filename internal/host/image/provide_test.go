@@ -7,6 +7,10 @@ import (
 	"sync"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/host/component"
 	"github.com/coracle-eks/coracle/kubernetes"
@@ -130,6 +134,9 @@ func TestProvideFetchesAnImage(t *testing.T) {
 	if err := r.Provide(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
+	if status, _, body := get(t, r, "buoy/buoy", "v1.2.3", "registry.k8s.io"); status != 200 {
+		t.Errorf("under upstream's name: %d %s", status, body)
+	}
 	// In every region it is the same.
 	if got, err := r.get(t.Context(), strings.Replace(image.Reference, region, "us-east-1", 1)); err != nil || hash(t, got) != want {
 		t.Errorf("%v, want %s", err, want)
@@ -160,6 +167,32 @@ func TestProvideTakesWhatWasLoadedUnderUpstreamsName(t *testing.T) {
 	}
 	if got, err := r.get(t.Context(), image.Reference); err != nil || hash(t, got) != hash(t, loaded) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestImagesOfALoadedIndexStay(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	image := randomImage(t)
+	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+	repository := Host(region) + "/eks/buoy"
+	if err := r.putIndex(t.Context(), repository+":v1", index); err != nil {
+		t.Fatal(err)
+	}
+	replaced := randomImage(t)
+	for _, image := range []v1.Image{replaced, randomImage(t)} {
+		if err := r.put(t.Context(), repository+":v2", image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.dropUntagged(t.Context(), repository); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.get(t.Context(), repository+":v1"); err != nil || hash(t, got) != hash(t, image) {
+		t.Errorf("the image of the index: %v", err)
+	}
+	if there, err := r.has(t.Context(), repository+"@"+hash(t, replaced)); err != nil || there {
+		t.Errorf("what was replaced is there still: %t, %v", there, err)
 	}
 }
 

@@ -161,11 +161,7 @@ func (r *Registry) fetch(ctx context.Context, from, to, reference string) error 
 	}
 	// Those who ask for the same wait for one.
 	result := r.pulls.DoChan(join(to, reference), func() (any, error) {
-		ctx := context.WithoutCancel(ctx)
-		if err := r.pull(ctx, join(from, reference), join(to, reference)); err != nil || strings.Contains(reference, ":") {
-			return nil, err
-		}
-		return nil, r.markPulled(to, reference)
+		return nil, r.pull(context.WithoutCancel(ctx), from, to, reference)
 	})
 	select {
 	case <-ctx.Done():
@@ -178,13 +174,14 @@ func (r *Registry) fetch(ctx context.Context, from, to, reference string) error 
 	}
 }
 
-// pull fetches an image under another name: the one of this platform, and the index that names it.
-func (r *Registry) pull(ctx context.Context, source, target string) error {
+// pull fetches an image: the one of this platform, and the index that names it.
+func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
+	source, target := join(from, reference), join(to, reference)
 	ref, err := name.ParseReference(source)
 	if err != nil {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
 	}
-	host, _, _ := strings.Cut(source, "/")
+	host, _, _ := strings.Cut(from, "/")
 	if err := r.unreached.error(host); err != nil {
 		return r.refuse(source, host, err)
 	}
@@ -208,6 +205,11 @@ func (r *Registry) pull(ctx context.Context, source, target string) error {
 	}
 	if err != nil {
 		return r.refuse(source, host, err)
+	}
+	if !strings.Contains(reference, ":") {
+		if err := r.markPulled(to, reference); err != nil {
+			return err
+		}
 	}
 	r.options.Log.Info("fetched an image", "image", source, "took", time.Since(started).Round(time.Millisecond))
 	return nil
