@@ -183,10 +183,18 @@ func (r *Registry) make(ctx context.Context, image catalogue.Image) error {
 	if err != nil {
 		return err
 	}
+	made, err := r.ingredients(image)
+	if err != nil {
+		return err
+	}
+	// Until it is stored nobody can say what the image that is there was made of.
+	if err := r.mark(image.Reference, "under way"); err != nil {
+		return err
+	}
 	if err := r.put(ctx, image.Reference, assembled); err != nil {
 		return fmt.Errorf("store %s: %w", image.Reference, err)
 	}
-	if err := r.mark(image); err != nil {
+	if err := r.mark(image.Reference, made); err != nil {
 		return err
 	}
 	repository, _, err := split(image.Reference)
@@ -261,12 +269,8 @@ func (r *Registry) ingredients(image catalogue.Image) (string, error) {
 	return fmt.Sprintf("%s %x", r.options.Components.Version(*image.Build), sha256.Sum256(content)), err
 }
 
-func (r *Registry) mark(image catalogue.Image) error {
-	made, err := r.ingredients(image)
-	if err != nil {
-		return err
-	}
-	marker := r.marker(image.Reference)
+func (r *Registry) mark(reference, made string) error {
+	marker := r.marker(reference)
 	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
 		return err
 	}
