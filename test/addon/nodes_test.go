@@ -30,10 +30,15 @@ func (c *cluster) nodesCome() {
 	}
 }
 
-// metrics has an add-on of the user's own wish, whose API tells what nodes take; and deletes it.
+// metrics has an add-on of the user's own wish, whose API tells what nodes take; and deletes it. The daemon dies while it makes it, and the next one
+// completes it.
 func (c *cluster) metrics() {
+	objects := []string{"deployment/metrics-server", "service/metrics-server", "serviceaccount/metrics-server", "apiservice/v1beta1.metrics.k8s.io", "clusterrole/system:metrics-server"}
 	c.addon("create-addon", "metrics-server")
+	c.Restart()
 	c.await("metrics-server", ekstypes.AddonStatusActive)
+	c.kubectl(append([]string{"get", "-n", "kube-system"}, objects...)...)
+	c.kubectl("rollout", "status", "deployment/metrics-server", "-n", "kube-system", "--timeout=1s")
 	c.until("kubectl top nodes tells of both nodes", func() error {
 		out, errs, err := c.Try(c.Config, "kubectl", "top", "nodes", "--no-headers")
 		if err != nil || strings.Count(out, "%") < 4 {
@@ -43,7 +48,7 @@ func (c *cluster) metrics() {
 	})
 	c.addon("delete-addon", "metrics-server")
 	c.gone("metrics-server")
-	for _, what := range []string{"deployment/metrics-server", "service/metrics-server", "serviceaccount/metrics-server", "apiservice/v1beta1.metrics.k8s.io", "clusterrole/system:metrics-server"} {
+	for _, what := range objects {
 		if out, errs, err := c.Try(c.Config, "kubectl", "get", what, "-n", "kube-system"); err == nil || !strings.Contains(errs, "NotFound") {
 			c.t.Errorf("deleted, but %s is there: %s%s", what, out, errs)
 		}
@@ -107,15 +112,4 @@ func (c *cluster) refusals() {
 			c.t.Errorf("coracle fields %q: %v\n%s%s\nwant %s", q.args, err, out, errs, q.want)
 		}
 	}
-}
-
-// killed is a daemon that dies while it makes an add-on, and the next one completes it.
-func (c *cluster) killed() {
-	c.addon("create-addon", "metrics-server")
-	c.Restart()
-	c.await("metrics-server", ekstypes.AddonStatusActive)
-	for _, what := range []string{"deployment/metrics-server", "service/metrics-server", "apiservice/v1beta1.metrics.k8s.io", "clusterrolebinding/system:metrics-server"} {
-		c.kubectl("get", what, "-n", "kube-system")
-	}
-	c.kubectl("rollout", "status", "deployment/metrics-server", "-n", "kube-system", "--timeout=1s")
 }

@@ -41,7 +41,7 @@ func (c *cluster) private() {
 		c.t.Errorf("ACTIVE with %s", harness.Text(a.Health))
 	}
 	// A newer version has no ConfigMap any more, and needs a newer image.
-	c.contains("coracle fields", c.fields("--addon", "greeter", "--addon-version", "v1.1.0"), "- configmap/greeting would be deleted", "~ deployment/greeter would change")
+	c.contains("coracle fields", c.fields("--addon", "greeter", "--addon-version", "v1.1.0"), "- be deleted:\n      configmap/greeting", "~ change:\n      deployment/greeter")
 	c.must("coracle", "images", "load", "--data-dir", c.Dir, harness.PauseArchive(c.t, image+":v1.1.0"))
 	c.update("greeter", ekstypes.UpdateStatusSuccessful, "--addon-version", "v1.1.0")
 	if out, errs, err := c.Try(c.Config, "kubectl", "get", "configmap/greeting", "-n", "greeter"); err == nil {
