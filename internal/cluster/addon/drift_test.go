@@ -10,6 +10,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -200,6 +201,24 @@ func TestDeletion(t *testing.T) {
 		if get() == nil {
 			t.Errorf("%s is still there", what)
 		}
+	}
+
+	// What two have goes with the second.
+	w.create("home", record.AddonConfig{Version: "v1"})
+	w.create("guest", record.AddonConfig{Version: "v1"})
+	w.becomes("home", ekstypes.AddonStatusActive)
+	w.becomes("guest", ekstypes.AddonStatusActive)
+	w.delete("home", false)
+	w.gone("home")
+	n, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{})
+	if err != nil || n.DeletionTimestamp != nil || !manages(n) {
+		t.Errorf("the namespace of another add-on is gone: %v", err)
+	}
+	w.becomes("guest", ekstypes.AddonStatusActive)
+	w.delete("guest", false)
+	w.gone("guest")
+	if _, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace of nobody is there: %v", err)
 	}
 
 	// Add-ons go with their cluster.

@@ -108,6 +108,12 @@ func (r *requester) prepare(ctx context.Context, s *step, m mode, live bool) err
 	if s.config, err = copied(s.object.Object); err != nil {
 		return err
 	}
+	if s.ref.Kind == "Namespace" && s.ref.APIVersion == "v1" {
+		// A label that every namespace has: who says nothing of an object owns nothing of it, and could not tell later whether it is his.
+		if err := unstructured.SetNestedField(s.config, s.ref.Name, "metadata", "labels", "kubernetes.io/metadata.name"); err != nil {
+			return err
+		}
+	}
 	yields := s.object.Yields
 	if m == overwrite {
 		yields = nil

@@ -20,8 +20,8 @@ import (
 // remove takes an add-on away, or gives up what EKS owns of it; then its rows go.
 //
 // The objects go in the order in which nothing misses another: what runs first, then what it ran with, definitions and namespaces last. With a definition (a
-// CRD) go all objects of its kind, as on EKS. Adopted objects go like those that EKS made. Only a namespace that somebody else manages too stays, since it has
-// more in it than the add-on.
+// CRD) go all objects of its kind, as on EKS. Adopted objects go like those that EKS made. A namespace that somebody else manages too stays, since it has
+// more in it than the add-on; and so does an object that another add-on has as well.
 func (a *addon) remove(ctx context.Context) error {
 	if err := a.finish(ctx, ekstypes.UpdateStatusCancelled); err != nil {
 		return err
@@ -88,7 +88,11 @@ func (a *addon) erase(ctx context.Context, o record.AddonObject) (gone bool, sin
 	if err != nil {
 		return false, since, blame(o, err)
 	}
-	if !manages(live) || shared(live) {
+	others, err := a.others(ctx, o)
+	if err != nil {
+		return false, since, err
+	}
+	if others || !manages(live) || shared(live) {
 		return true, since, a.giveUp(ctx, o)
 	}
 	if at := live.GetDeletionTimestamp(); at != nil {
@@ -109,6 +113,17 @@ func (a *addon) erase(ctx context.Context, o record.AddonObject) (gone bool, sin
 		return false, since, blame(o, err)
 	}
 	return false, since, nil
+}
+
+// others says whether another add-on of the cluster has the object too, such as a namespace.
+func (a *addon) others(ctx context.Context, o record.AddonObject) (bool, error) {
+	rows, err := a.e.states.List(ctx, store.Prefix(a.row.Account, a.row.Region, a.row.Cluster))
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(rows, func(row store.Row[record.AddonState]) bool {
+		return row.Key != a.row.Key() && slices.ContainsFunc(row.Value.Objects, func(h record.AddonObject) bool { return named(h, o) })
+	}), nil
 }
 
 // shared says that an object is a namespace in which others than EKS have a hand.
@@ -141,8 +156,11 @@ func (a *addon) held(ctx context.Context, o record.AddonObject, since time.Time)
 	return refused(ekstypes.AddonIssueCodeInternalFailure, false, o, text)
 }
 
-// giveUp makes EKS nobody to an object, which stays what it is.
+// giveUp makes EKS nobody to an object, which stays what it is, unless another add-on has it.
 func (a *addon) giveUp(ctx context.Context, o record.AddonObject) error {
+	if others, err := a.others(ctx, o); others || err != nil {
+		return err
+	}
 	live, err := a.server.get(ctx, o)
 	if apierrors.IsNotFound(err) || errors.Is(err, errNoKind) {
 		return nil

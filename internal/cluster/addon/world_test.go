@@ -128,6 +128,7 @@ var versions = map[string]map[string]string{
 	"home":   {"v1": home1},
 	"crd":    {"v1": crd1},
 	"sailor": {"v1": "apiVersion: example.com/v1\nkind: Boat\nmetadata: {name: sailor}\nspec: {length: 7}\n"},
+	"guest":  {"v1": strings.ReplaceAll(strings.ReplaceAll(home1, "name: home,", "name: guest,"), "name: settings", "name: guests")},
 	"lonely": {"v1": strings.ReplaceAll(web1, "web", "lonely")},
 	"web":    {"v1": web1, "v2": strings.ReplaceAll(web1, "web:1", "web:2")},
 }
