@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -179,7 +180,7 @@ func (r *requester) established(ctx context.Context, o record.AddonObject, all [
 		return false, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return &problem{issueOf(missingVersion, fmt.Sprintf("%s is not established after %v.", resourceID(definition), establishTime), definition), true}
+		return &problem{issueOf(ekstypes.AddonIssueCodeInternalFailure, fmt.Sprintf("%s is not established after %v.", resourceID(definition), establishTime), definition), true}
 	}
 	if err != nil {
 		return blame(definition, err)

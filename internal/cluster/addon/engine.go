@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -181,11 +183,11 @@ func (e *engine) fromCatalogue(cluster record.Cluster, plane record.ControlPlane
 	entry, _ := e.o.Catalogue.Addon(name)
 	version, ok := entry.Version(config.Version)
 	if !ok {
-		return made{}, &problem{issue: issueOf(missingVersion, "The catalogue has no version "+config.Version+" of add-on "+name+" any more. Put it back, or update the add-on to a version that is there.")}
+		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The catalogue has no version "+config.Version+" of add-on "+name+" any more. Put it back, or update the add-on to a version that is there.")}
 	}
 	objects, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: config})
 	if err != nil {
-		return made{}, &problem{issue: issueOf(cannotRender, "The objects of add-on "+name+" "+config.Version+" cannot be made: "+oneLine(err.Error()))}
+		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The objects of add-on "+name+" "+config.Version+" cannot be made: "+oneLine(err.Error()))}
 	}
 	return made{objects, version.ImagesIn(objects, cluster.Region, plane.Version)}, nil
 }

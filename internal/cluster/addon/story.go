@@ -29,9 +29,6 @@ var (
 )
 
 const (
-	missingVersion = ekstypes.AddonIssueCodeInternalFailure
-	cannotRender   = ekstypes.AddonIssueCodeInternalFailure
-
 	// What failed is tried again after a while that grows from the one to the other, unless a change of something wakes the add-on before.
 	tryAgainFirst = 500 * time.Millisecond
 	tryAgainMost  = 15 * time.Second

@@ -137,7 +137,7 @@ var versions = map[string]map[string]string{
 func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.AddonConfig) (made, error) {
 	text, ok := versions[name][config.Version]
 	if !ok {
-		return made{}, &problem{issue: issueOf(missingVersion, "there is no "+name+" "+config.Version)}
+		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "there is no "+name+" "+config.Version)}
 	}
 	text = strings.ReplaceAll(text, "CONFIG", config.Configuration)
 	if config.ServiceAccountRoleARN != "" {
