@@ -57,6 +57,8 @@ func (c *cluster) gatekeeper() {
 	}
 	c.until("the policy is in force", denied)
 
+	// In a namespace that is there, all is tried before anything is made; one that is yet to be made has to be made first.
+	c.kubectl("create", "namespace", "greeter")
 	c.addon("create-addon", "greeter", "--addon-version", "v1.0.0")
 	issue := c.issue("greeter", ekstypes.AddonStatusCreateFailed, ekstypes.AddonIssueCodeAdmissionRequestDenied, `admission webhook "validation.gatekeeper.sh" denied the request: [team] it must have the label team`)
 	if len(issue.ResourceIds) != 1 || issue.ResourceIds[0] != "deployment.apps/greeter" {
