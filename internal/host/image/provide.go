@@ -32,7 +32,7 @@ func (u unavailable) Is(target error) bool { return target == ErrUnavailable }
 
 // Provide makes sure that the registry has an image of an add-on: one that is built here is built and assembled, others are fetched from where upstream
 // publishes them. It returns at once when the image is there. A build takes minutes on a cold Go cache; it goes on when ctx ends, and who asks again
-// waits for the same. Images are made one after the other, because a build uses all processors.
+// waits for the same. Programs are built one after the other, because a build uses all processors; what is built already does not wait for them.
 //
 // The error is ErrUnavailable when the image cannot be had here and now.
 func (r *Registry) Provide(ctx context.Context, image catalogue.Image) error {
@@ -84,9 +84,9 @@ func (r *Registry) provide(ctx context.Context, image catalogue.Image) error {
 	var err error
 	switch {
 	case own:
-		err = r.oneAtATime(ctx, func() error { return r.provideOwn(ctx, minor) })
+		err = r.provideOwn(ctx, minor)
 	case image.Build != nil:
-		err = r.oneAtATime(ctx, func() error { return r.make(ctx, image) })
+		err = r.make(ctx, image)
 	}
 	if (own || image.Build != nil) && err == nil {
 		return nil
@@ -140,12 +140,19 @@ func (r *Registry) assembledFor(reference string) (minor string, ok bool) {
 
 // provideOwn assembles the images of a Kubernetes version, whose programs it builds when they are missing.
 func (r *Registry) provideOwn(ctx context.Context, minor string) error {
-	report := r.progress()
-	if _, err := r.options.Bundles.Ensure(ctx, minor, report); err != nil {
-		return err
-	}
-	if err := r.options.Programs.EnsureUpstream(ctx, report); err != nil {
-		return err
+	_, bundles := r.options.Bundles.Find(minor)
+	_, programs := r.options.Programs.Path("containerd")
+	if errors.Is(bundles, bundle.ErrNotBuilt) || errors.Is(programs, bundle.ErrNotBuilt) {
+		err := r.oneAtATime(ctx, func() error {
+			report := r.progress()
+			if _, err := r.options.Bundles.Ensure(ctx, minor, report); err != nil {
+				return err
+			}
+			return r.options.Programs.EnsureUpstream(ctx, report)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return r.Assemble(ctx, minor)
 }
@@ -167,9 +174,20 @@ func (r *Registry) make(ctx context.Context, image catalogue.Image) error {
 		return fmt.Errorf("%s is built from %s, and nothing is built here", image.Reference, image.Build.Module)
 	}
 	started := time.Now()
-	if err := r.options.Components.Ensure(ctx, *image.Build, r.progress()); err != nil {
+	ensure := func() error { return r.options.Components.Ensure(ctx, *image.Build, r.progress()) }
+	built, err := r.options.Components.IsBuilt(*image.Build)
+	switch {
+	case err != nil:
+	case built:
+		err = ensure() // its data
+	default:
+		err = r.oneAtATime(ctx, ensure)
+	}
+	if err != nil {
 		return err
 	}
+	r.assembling.Lock()
+	defer r.assembling.Unlock()
 	recipe, err := r.recipeOf(ctx, image)
 	if err != nil {
 		return err

@@ -74,6 +74,16 @@ func TestProvideBuildsAnImage(t *testing.T) {
 		t.Error("a public registry was asked")
 	}
 
+	t.Run("what is built does not wait for what is not", func(t *testing.T) {
+		r.making <- struct{}{} // another is being built
+		defer func() { <-r.making }()
+		again := beacon()
+		again.Reference += "0"
+		if err := r.Provide(t.Context(), again); err != nil || digest(again.Reference) != first {
+			t.Errorf("%v, %s; want %s", err, digest(again.Reference), first)
+		}
+	})
+
 	t.Run("what it is made of has changed", func(t *testing.T) {
 		changed := beacon()
 		changed.Build.Files = map[string][]byte{"cmd/beacon/main.go": []byte("package main\n\nfunc main() { println(\"dark\") }\n")}
