@@ -117,10 +117,19 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w.becomes("sailor", ekstypes.AddonStatusActive)
 
 		// Its user deletes it, with all that is of its kind: both come back.
-		w.must(w.any.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Delete(t.Context(), "boats.example.com", metav1.DeleteOptions{}))
+		gone := map[string]types.UID{} // which takes a moment
 		for _, name := range []string{"coracle", "sailor"} {
+			boat, err := w.any.Resource(boats).Get(t.Context(), name, metav1.GetOptions{})
+			w.must(err)
+			gone[name] = boat.GetUID()
+		}
+		w.must(w.any.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Delete(t.Context(), "boats.example.com", metav1.DeleteOptions{}))
+		for name, was := range gone {
 			w.until(name+" is back", func() error {
-				_, err := w.any.Resource(boats).Get(t.Context(), name, metav1.GetOptions{})
+				boat, err := w.any.Resource(boats).Get(t.Context(), name, metav1.GetOptions{})
+				if err == nil && boat.GetUID() == was {
+					err = errors.New("it has not gone yet")
+				}
 				return err
 			})
 		}
