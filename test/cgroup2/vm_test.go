@@ -89,7 +89,7 @@ func image(ctx context.Context, t *testing.T) (disk, kernel, initrd string) {
 	run(ctx, t, "cp", "-L", kubectl, programs)
 	for name, text := range map[string]string{
 		"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "two\n",
-		"opt/coracle/run": "#!/bin/sh\nexec > /dev/ttyS0 2>&1\nmkdir -p -m 700 /data\n/opt/coracle/inside\npoweroff -f\n",
+		"opt/coracle/run":                   "#!/bin/sh\nexec > /dev/ttyS0 2>&1\nmkdir -p -m 700 /data\n/opt/coracle/inside\npoweroff -f\n",
 		"etc/systemd/system/inside.service": "[Unit]\nAfter=multi-user.target\n[Service]\nType=exec\nDelegate=yes\nExecStart=/opt/coracle/run\nEnvironment=HOME=/root PATH=/opt/coracle:/opt/coracle/node:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CORACLE_NODEGROUP_JOIN_TIMEOUT=40m\n",
 	} {
 		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o755); err != nil {
