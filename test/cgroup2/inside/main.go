@@ -270,7 +270,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stderr = os.Stdout
 	text, err := cmd.Output()
-	fmt.Printf("$ %s %s\n%s", name, strings.Join(args, " "), text)
+	fmt.Printf("$ %s %s\n%s\n", name, strings.Join(args, " "), strings.TrimRight(string(text), "\n"))
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 	}
