@@ -15,9 +15,9 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/daemon"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/process"
-	"github.com/coracle-eks/coracle/test/harness"
 )
 
 func TestMain(m *testing.M) {
@@ -94,22 +94,17 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return
 	}
-	var last string
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	ts.Check(eventually.Try(10*time.Millisecond, func() error {
 		resp, err := http.Get(url)
 		if err != nil {
-			last = err.Error()
-		} else {
-			resp.Body.Close()
-			if last = resp.Status; strconv.Itoa(resp.StatusCode) == args[1] {
-				return
-			}
+			return err
 		}
-		<-poll.C
-	}
-	ts.Fatalf("GET %s: %s, want %s", url, last, args[1])
+		resp.Body.Close()
+		if strconv.Itoa(resp.StatusCode) != args[1] {
+			return fmt.Errorf("GET %s: %s, want %s", url, resp.Status, args[1])
+		}
+		return nil
+	}))
 }
 
 // crash DIR SIGKILLs the daemon of a data directory and waits until it is gone.
@@ -122,13 +117,13 @@ func crash(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no daemon holds %s", dir)
 	}
 	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
-	for deadline := time.Now().Add(10 * time.Second); held && time.Now().Before(deadline); {
-		_, held, err = dir.Holder()
-		ts.Check(err)
-	}
-	if held {
-		ts.Fatalf("process %d survives", pid)
-	}
+	ts.Check(eventually.Try(10*time.Millisecond, func() error {
+		_, held, err := dir.Holder()
+		if err == nil && held {
+			err = fmt.Errorf("process %d survives", pid)
+		}
+		return err
+	}))
 }
 
 // processes DIR N wants N processes that bear the mark of a data directory, or name it.
@@ -138,7 +133,7 @@ func processes(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	// A controller starts the endpoint process once the daemon serves.
-	ts.Check(harness.Until(20*time.Second, 10*time.Millisecond, func() error {
+	ts.Check(eventually.Try(10*time.Millisecond, func() error {
 		found, err := process.Find(dir.Owner())
 		if err == nil && len(found) != want {
 			err = fmt.Errorf("%d processes of %s: %+v, want %d", len(found), dir, found, want)

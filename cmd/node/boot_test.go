@@ -19,7 +19,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -30,6 +29,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
@@ -404,15 +404,6 @@ func (m *machine) read(name string) string {
 	return string(out)
 }
 
-func (m *machine) until(what string, holds func() bool) {
-	m.t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			m.t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 func (m *machine) report() boot.Report {
 	r, err := boot.Read(filepath.Join(m.spec.Dir, launch.RunDir))
 	if err != nil {
@@ -423,7 +414,7 @@ func (m *machine) report() boot.Report {
 
 func (m *machine) untilBooted() boot.Report {
 	m.t.Helper()
-	m.until("it has booted", func() bool { return !m.report().FinishedAt.IsZero() })
+	eventually.True(m.t, "it has booted", func() bool { return !m.report().FinishedAt.IsZero() })
 	return m.report()
 }
 
@@ -431,7 +422,7 @@ func (m *machine) untilBooted() boot.Report {
 func (m *machine) untilNode() *corev1.Node {
 	m.t.Helper()
 	var n *corev1.Node
-	m.until("the kubelet registers its node", func() bool {
+	eventually.True(m.t, "the kubelet registers its node", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if len(m.nodes) > 0 {
@@ -509,7 +500,7 @@ export AWS_ENDPOINT_URL=@AWS@
 	m.contains("the host's name", m.run("hostname"), privateDNS)
 	// A reboot from inside: what user data has made starts by itself, user data does not run again.
 	m.run("reboot")
-	m.until("it boots again", func() bool {
+	eventually.True(t, "it boots again", func() bool {
 		s, err := launch.ReadStatus(m.spec.Dir)
 		return err == nil && s.State == launch.Running && s.Starts == 2
 	})
@@ -523,7 +514,7 @@ export AWS_ENDPOINT_URL=@AWS@
 	if out := m.run("poweroff"); out != "" {
 		t.Errorf("poweroff: %s", out)
 	}
-	m.until("it is off", func() bool {
+	eventually.True(t, "it is off", func() bool {
 		s, err := launch.ReadStatus(m.spec.Dir)
 		return err == nil && s.State == launch.PoweredOff
 	})
@@ -640,7 +631,7 @@ func TestWrongUserData(t *testing.T) {
 			r := m.untilBooted()
 			m.contains("the console", m.console(), test.console...)
 			if test.failed == "" {
-				m.until("the journal has it", func() bool {
+				eventually.True(t, "the journal has it", func() bool {
 					return strings.Contains(m.run("journalctl", "-u", "kubelet", "--no-pager"), "unknown flag: --no-such-flag")
 				})
 				return
@@ -669,10 +660,10 @@ func TestDaemonsComeBack(t *testing.T) {
 	}
 	kubelet, containerd := pid("kubelet"), pid("containerd")
 	m.run("kill", "-9", kubelet)
-	m.until("the kubelet is back", func() bool { p := pid("kubelet"); return p != kubelet && p != "0" })
+	eventually.True(t, "the kubelet is back", func() bool { p := pid("kubelet"); return p != kubelet && p != "0" })
 	kubelet = pid("kubelet")
 	m.run("kill", "-9", containerd)
-	m.until("containerd is back, and the kubelet, which requires it", func() bool {
+	eventually.True(t, "containerd is back, and the kubelet, which requires it", func() bool {
 		c, k := pid("containerd"), pid("kubelet")
 		return c != containerd && c != "0" && k != kubelet && k != "0"
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/fields"
 )
 
@@ -73,15 +74,14 @@ func serve(t *testing.T, d daemon) *Client {
 		}
 	})
 	c := NewClient(socket)
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	eventually.Nil(t, "the server answers", func() error {
 		err := c.Ping(ctx)
-		if err == nil {
-			return c
+		if err != nil && !errors.Is(err, ErrNotRunning) {
+			return eventually.Never(err)
 		}
-		if !errors.Is(err, ErrNotRunning) || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err
+	})
+	return c
 }
 
 func TestCommandsTravel(t *testing.T) {

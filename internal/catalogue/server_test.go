@@ -18,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -49,14 +50,15 @@ func (c client) apply(o *unstructured.Unstructured, manager string, options meta
 		c.t.Fatal(err)
 	}
 	options.FieldManager, options.FieldValidation = manager, metav1.FieldValidationStrict
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		out, err := c.resource(o).Patch(c.t.Context(), o.GetName(), types.ApplyPatchType, body, options)
-		if !apierrors.IsNotFound(err) || time.Now().After(deadline) {
-			return out, err
+	var out *unstructured.Unstructured
+	err = eventually.Try(20*time.Millisecond, func() (err error) {
+		out, err = c.resource(o).Patch(c.t.Context(), o.GetName(), types.ApplyPatchType, body, options)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return eventually.Never(err)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err
+	})
+	return out, err
 }
 
 func TestAnAPIServer(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/daemon"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/port"
 )
@@ -67,22 +68,19 @@ func serve(t *testing.T, external etcd.External) (datadir.Dir, *iam.Client) {
 		}
 	})
 	url := daemon.EndpointURL(listen)
-	for deadline := time.Now().Add(time.Minute); ; {
-		resp, err := http.Get(url + "/healthz")
-		if err == nil {
-			resp.Body.Close()
-			break
-		}
+	eventually.Nil(t, "the daemon answers", func() error {
 		select {
 		case err := <-ended:
 			ended <- nil
-			t.Fatalf("the daemon ended with: %v", err)
-		case <-time.After(10 * time.Millisecond):
+			return eventually.Never(fmt.Errorf("it ended with: %v", err))
+		default:
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
+		resp, err := http.Get(url + "/healthz")
+		if err == nil {
+			resp.Body.Close()
 		}
-	}
+		return err
+	})
 	keys, err := dir.ReadCredentials()
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +109,7 @@ func TestTwoDaemonsShareAnEtcd(t *testing.T) {
 		}
 	})
 	// With authentication, as somebody who runs an etcd for others has it.
-	connecting, done := context.WithTimeout(ctx, time.Minute)
+	connecting, done := context.WithTimeout(ctx, eventually.Limit)
 	defer done()
 	own, err := prepared.Connect(connecting)
 	if err != nil {
@@ -129,15 +127,10 @@ func TestTwoDaemonsShareAnEtcd(t *testing.T) {
 	if _, err := first.CreateUser(t.Context(), &iam.CreateUserInput{UserName: aws.String("ada")}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	eventually.Nil(t, "what one daemon was told the other knows", func() error {
 		_, err := second.GetUser(t.Context(), &iam.GetUserInput{UserName: aws.String("ada")})
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("what one daemon was told the other does not know: %v", err)
-		}
-	}
+		return err
+	})
 	firstKeys, err := firstDir.ReadCredentials()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/pki"
 )
 
@@ -85,7 +86,7 @@ func TestOnePortSpeaksPlainAndTLS(t *testing.T) {
 		if err != nil {
 			t.Errorf("serving ended with: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(eventually.Limit):
 		t.Error("serving does not end")
 	}
 	if conn, err := net.Dial("tcp", address); err == nil {

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/pki"
 )
 
@@ -42,7 +43,7 @@ func serve(t *testing.T, dir string) (c *etcd.Connection, stop func()) {
 		}
 	}
 	t.Cleanup(stop)
-	connecting, done := context.WithTimeout(t.Context(), 30*time.Second)
+	connecting, done := context.WithTimeout(t.Context(), eventually.Limit)
 	defer done()
 	c, err = e.Connect(connecting)
 	if err != nil {
@@ -68,7 +69,7 @@ func as(t *testing.T, c *etcd.Connection, pair pki.Pair) *clientv3.Client {
 		}
 		config.Certificates = []tls.Certificate{cert}
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints, TLS: config, DialTimeout: 5 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints, TLS: config, DialTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,6 +59,9 @@ func TestTheTableMeansWhatItSays(t *testing.T) {
 		{"cmd/coracle", Module + "internal/aws/eks", false},
 		{"internal/daemon", Module + "internal/aws/eks", true},
 		{"internal/daemon", Module + "internal/cluster/controlplane", true},
+		{"internal/daemon", Module + "internal/eventually", false},
+		{"internal/store", Module + "internal/eventually", false},
+		{"internal/store/storetest", Module + "internal/eventually", true},
 	} {
 		rule, found := Of(c.dir)
 		if !found {

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -62,17 +63,22 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 		<-e.Server.StopNotify()
 	}
 	etcd := serve(address)
-	s, err := store.Open(ctx, connect(address), store.Options{Log: slog.New(slog.DiscardHandler), WriteTimeout: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
+	open := func(client *clientv3.Client, writeTimeout time.Duration) store.Table[boat] {
+		t.Helper()
+		s, err := store.Open(ctx, client, store.Options{Log: slog.New(slog.DiscardHandler), WriteTimeout: writeTimeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return store.NewTable[boat](s, "boats")
 	}
-	defer s.Close()
-	boats := store.NewTable[boat](s, "boats")
+	before := open(connect(address), eventually.Limit)
 	for _, k := range []string{"kept", "changed", "deleted"} {
-		if _, err := boats.Create(ctx, k, boat{Oars: 1}); err != nil {
+		if _, err := before.Create(ctx, k, boat{Oars: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	boats := open(connect(address), 500*time.Millisecond) // for a write that fails
 	told := make(chan string, 100)
 	go boats.Notify(ctx, "", func(k string) { told <- k })
 	for range 3 {
@@ -89,12 +95,7 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 	}
 	etcd = serve("127.0.0.1:0")
 	client := connect(etcd.Clients[0].Addr().String())
-	other, err := store.Open(ctx, client, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	elsewhere := store.NewTable[boat](other, "boats")
+	elsewhere := open(client, eventually.Limit)
 	if _, err := elsewhere.Modify(ctx, "changed", func(b *boat) error { b.Oars = 2; return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestTheMirrorCatchesUpAfterAnOutage(t *testing.T) {
 	etcd = serve(address)
 	defer stop(etcd)
 	missing := map[string]bool{"changed": true, "deleted": true, "new": true}
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(eventually.Limit)
 	for len(missing) > 0 {
 		select {
 		case k := <-told:

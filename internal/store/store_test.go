@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
@@ -216,7 +216,7 @@ func TestModifyLeavesSharedValuesAlone(t *testing.T) {
 
 func TestNotifyTellsEveryKeyAndThenChanges(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 	defer cancel()
 	s := storetest.New(t)
 	boats := store.NewTable[boat](s, "boats")
@@ -285,7 +285,7 @@ func TestWatchFromARevisionReplays(t *testing.T) {
 
 func TestAnotherUserOfTheEtcdDoesNotDelayWrites(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 	defer cancel()
 	client := storetest.Client(t)
 	s, err := store.Open(ctx, client, store.Options{Prefix: storetest.Prefix(t)})

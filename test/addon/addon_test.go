@@ -20,13 +20,13 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
 const (
 	version = "1.35"
-	limit   = 3 * time.Minute
 	poll    = 50 * time.Millisecond
 )
 
@@ -138,7 +138,7 @@ func (c *cluster) describe(name string) (*ekstypes.Addon, error) {
 func (c *cluster) await(name string, want ekstypes.AddonStatus) *ekstypes.Addon {
 	c.t.Helper()
 	var last *ekstypes.Addon
-	err := harness.Until(limit, poll, func() (err error) {
+	err := eventually.Try(poll, func() (err error) {
 		if last, err = c.describe(name); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (c *cluster) await(name string, want ekstypes.AddonStatus) *ekstypes.Addon 
 		if strings.HasSuffix(string(last.Status), "_FAILED") && slices.ContainsFunc(last.Health.Issues, func(i ekstypes.AddonIssue) bool {
 			return i.Code == ekstypes.AddonIssueCodeConfigurationConflict // all else goes on being tried
 		}) {
-			return harness.Stop(err)
+			return eventually.Never(err)
 		}
 		return err
 	})
@@ -164,7 +164,7 @@ func (c *cluster) await(name string, want ekstypes.AddonStatus) *ekstypes.Addon 
 func (c *cluster) issue(name string, status ekstypes.AddonStatus, code ekstypes.AddonIssueCode, texts ...string) ekstypes.AddonIssue {
 	c.t.Helper()
 	var found ekstypes.AddonIssue
-	err := harness.Until(limit, poll, func() error {
+	err := eventually.Try(poll, func() error {
 		a, err := c.describe(name)
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (c *cluster) issue(name string, status ekstypes.AddonStatus, code ekstypes.
 func (c *cluster) updated(name, id string, want ekstypes.UpdateStatus) *ekstypes.Update {
 	c.t.Helper()
 	var last *ekstypes.Update
-	if err := harness.Until(limit, poll, func() error {
+	if err := eventually.Try(poll, func() error {
 		out, err := c.eks.DescribeUpdate(c.t.Context(), &eks.DescribeUpdateInput{Name: &c.Site.Cluster, AddonName: &name, UpdateId: &id})
 		if err != nil {
 			return err
@@ -203,7 +203,7 @@ func (c *cluster) updated(name, id string, want ekstypes.UpdateStatus) *ekstypes
 		}
 		err = fmt.Errorf("update %s of add-on %s is %s: %s", id, name, last.Status, harness.Text(last.Errors))
 		if last.Status != ekstypes.UpdateStatusInProgress {
-			return harness.Stop(err)
+			return eventually.Never(err)
 		}
 		return err
 	}); err != nil {
@@ -235,7 +235,7 @@ func (c *cluster) gone(name string) {
 
 func (c *cluster) until(what string, try func() error) {
 	c.t.Helper()
-	if err := harness.Until(limit, poll, try); err != nil {
+	if err := eventually.Try(poll, try); err != nil {
 		c.explain()
 		c.t.Fatalf("%s: %v", what, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -38,7 +39,7 @@ func (c *cluster) metrics() {
 	c.Restart()
 	c.await("metrics-server", ekstypes.AddonStatusActive)
 	c.kubectl(append([]string{"get", "-n", "kube-system"}, objects...)...)
-	c.kubectl("rollout", "status", "deployment/metrics-server", "-n", "kube-system", "--timeout=1s")
+	c.contains("the rollout", c.kubectl("rollout", "status", "deployment/metrics-server", "-n", "kube-system", "--watch=false"), "successfully rolled out")
 	c.until("kubectl top nodes tells of both nodes", func() error {
 		out, errs, err := c.Try(c.Config, "kubectl", "top", "nodes", "--no-headers")
 		if err != nil || strings.Count(out, "%") < 4 {
@@ -80,7 +81,7 @@ spec:
 		}
 		return nil
 	})
-	c.kubectl("wait", "--for=condition=Ready", "certificate/web", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "certificate/web", "--timeout="+eventually.Limit.String())
 	if data := c.kubectl("get", "secret", "web-tls", "-o", `jsonpath={.data.tls\.crt}`); data == "" {
 		c.t.Error("Ready, but the secret has no certificate")
 	}

@@ -9,6 +9,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -21,7 +22,7 @@ func (c *cluster) install(name, version string) {
 	c.until("the catalogue has "+name, func() error {
 		_, errs, err := c.Try("", "aws", "eks", "describe-addon-configuration", "--addon-name", name, "--addon-version", version)
 		if err != nil && !strings.Contains(errs, "ResourceNotFound") && !strings.Contains(errs, "InvalidParameter") {
-			return harness.Stop(err)
+			return eventually.Never(err)
 		}
 		return err
 	})

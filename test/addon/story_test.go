@@ -10,6 +10,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
@@ -146,15 +147,15 @@ func (c *cluster) auditLog() {
  | filter objectRef.name == 'aws-node' AND objectRef.resource == 'daemonsets' AND verb == 'patch'
  | limit 10000`)
 		if err := json.Unmarshal([]byte(text), &started); err != nil {
-			return harness.Stop(err)
+			return eventually.Never(err)
 		}
 		var results struct {
 			Status  string
 			Results [][]struct{ Field, Value string }
 		}
-		if err := harness.Until(limit, poll, func() error {
+		if err := eventually.Try(poll, func() error {
 			if err := json.Unmarshal([]byte(c.aws("logs", "get-query-results", "--query-id", started.QueryID, "--output", "json")), &results); err != nil {
-				return harness.Stop(err)
+				return eventually.Never(err)
 			}
 			if results.Status != "Complete" {
 				return fmt.Errorf("the query is %s", results.Status)
@@ -169,7 +170,7 @@ func (c *cluster) auditLog() {
 			for _, f := range row {
 				if f.Field == "@message" {
 					if err := json.Unmarshal([]byte(f.Value), &e); err != nil {
-						return harness.Stop(err)
+						return eventually.Never(err)
 					}
 				}
 			}

@@ -24,13 +24,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-const (
-	limit = time.Minute
-	poll  = 50 * time.Millisecond
-)
+const poll = 50 * time.Millisecond
 
 // world is a cluster with two people in it.
 type world struct {
@@ -74,7 +72,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	// Access comes into force in a moment.
-	if err := harness.Until(limit, poll, func() error {
+	if err := eventually.Try(poll, func() error {
 		out, errs, err := d.Try(w.jane, "kubectl", "get", "ns")
 		if err != nil {
 			return fmt.Errorf("%w: %s%s", err, out, errs)
@@ -124,7 +122,7 @@ func (w *world) must(out string, err error) {
 func (w *world) story(want []string, args ...string) string {
 	w.t.Helper()
 	var out string
-	if err := harness.Until(limit, poll, func() error {
+	if err := eventually.Try(poll, func() error {
 		var errs string
 		var err error
 		out, errs, err = w.Try("", "coracle", append([]string{"audit"}, args...)...)
@@ -259,7 +257,7 @@ func (w *world) webhooks() {
 	const db = `{"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": "default"}, "spec": {"serviceName": "db",
   "selector": {"matchLabels": {"app": "db"}}, "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "db", "image": "postgres"}]}}}}`
 	// The API server takes new webhooks up in a moment; a dry run tells when.
-	if err := harness.Until(limit, poll, func() error {
+	if err := eventually.Try(poll, func() error {
 		out, err := w.apply(w.jane, db, "--dry-run=server")
 		if err == nil || !strings.Contains(out, "denied the request") {
 			return fmt.Errorf("no denial: %v %s", err, out)
@@ -311,7 +309,7 @@ func TestFollow(t *testing.T) {
 
 	until := func(n int) {
 		t.Helper()
-		if err := harness.Until(limit, poll, func() error {
+		if err := eventually.Try(poll, func() error {
 			if got := strings.Count(out.String(), "\n"); got < n {
 				return fmt.Errorf("%d steps of %d", got, n)
 			}

@@ -10,6 +10,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -39,7 +40,7 @@ func TestAClusterComesBackFromABackup(t *testing.T) {
 	d.Serve()
 
 	var names string
-	err := harness.Until(time.Minute, 100*time.Millisecond, func() error {
+	err := eventually.Try(100*time.Millisecond, func() error {
 		out, errs, err := d.Try(config, "kubectl", "get", "ns", "-o", "name")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
@@ -59,7 +60,7 @@ func TestAClusterComesBackFromABackup(t *testing.T) {
 	}
 	// It is alive, not only readable: controllers act.
 	d.Run(config, "kubectl", "create", "namespace", "new")
-	err = harness.Until(time.Minute, 100*time.Millisecond, func() error {
+	err = eventually.Try(100*time.Millisecond, func() error {
 		_, errs, err := d.Try(config, "kubectl", "-n", "new", "get", "serviceaccount", "default")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)

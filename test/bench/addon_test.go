@@ -23,6 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/addon"
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -45,15 +46,13 @@ func BenchmarkCreateAddon(b *testing.B) {
 		if _, err := client.CreateAddon(b.Context(), &eks.CreateAddonInput{ClusterName: &s.Cluster, AddonName: name}); err != nil {
 			b.Fatal(err)
 		}
-		if err := harness.Until(2*time.Minute, 10*time.Millisecond, func() error {
+		eventually.Nil(b, "the add-on is ACTIVE", func() error {
 			out, err := client.DescribeAddon(b.Context(), &eks.DescribeAddonInput{ClusterName: &s.Cluster, AddonName: name})
 			if err == nil && out.Addon.Status != ekstypes.AddonStatusActive {
-				err = fmt.Errorf("the add-on is %s: %s", out.Addon.Status, harness.Text(out.Addon.Health))
+				err = fmt.Errorf("it is %s: %s", out.Addon.Status, harness.Text(out.Addon.Health))
 			}
 			return err
-		}); err != nil {
-			b.Fatal(err)
-		}
+		})
 		if i > 0 {
 			all = append(all, time.Since(start))
 		}
@@ -64,16 +63,14 @@ func BenchmarkCreateAddon(b *testing.B) {
 		if _, err := client.DeleteAddon(b.Context(), &eks.DeleteAddonInput{ClusterName: &s.Cluster, AddonName: name}); err != nil {
 			b.Fatal(err)
 		}
-		if err := harness.Until(2*time.Minute, 20*time.Millisecond, func() error {
+		eventually.Nil(b, "the add-on is gone", func() error { // not measured
 			_, err := client.DescribeAddon(b.Context(), &eks.DescribeAddonInput{ClusterName: &s.Cluster, AddonName: name})
 			var gone *ekstypes.ResourceNotFoundException
 			if errors.As(err, &gone) {
 				return nil
 			}
-			return fmt.Errorf("the add-on is still described: %v", err)
-		}); err != nil {
-			b.Fatal(err)
-		}
+			return fmt.Errorf("it is still described: %v", err)
+		})
 	}
 	median := quantile(all, 0.5)
 	b.ReportMetric(median.Seconds(), "s/addon")
@@ -123,7 +120,7 @@ func BenchmarkAddonDryRun(b *testing.B) {
 			b.Fatalf("kubectl %q: %v\n%s", args, err, out)
 		}
 	}
-	if err := harness.Until(time.Minute, 50*time.Millisecond, func() error { // some objects are of kinds that others define
+	if err := eventually.Try(50*time.Millisecond, func() error { // some objects are of kinds that others define
 		cmd := exec.Command("kubectl", "apply", "--server-side", "-f", file)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+dir)
 		out, err := cmd.CombinedOutput()
@@ -229,7 +226,7 @@ func BenchmarkIdleAddons(b *testing.B) {
 		}
 	})
 	start := time.Now()
-	if err := harness.Until(10*time.Minute, time.Second, func() error {
+	if err := eventually.Try(time.Second, func() error {
 		rows, err := record.AddonStates(s).List(b.Context(), "")
 		if err != nil {
 			return err

@@ -16,10 +16,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -176,10 +176,7 @@ func pss(b testing.TB, pids ...int) int64 {
 // defaultServiceAccount waits until the default namespace's ServiceAccount answers.
 func (h *byHand) defaultServiceAccount(b testing.TB) {
 	b.Helper()
-	err := harness.Until(time.Minute, 10*time.Millisecond, func() error {
+	eventually.Nil(b, "the default ServiceAccount answers", func() error {
 		return h.get(b.Context(), "/api/v1/namespaces/default/serviceaccounts/default")
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 }

@@ -22,6 +22,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -56,13 +57,10 @@ func kubernetesClient(b testing.TB, d *harness.Daemon, cluster string) (*kuberne
 
 func defaultServiceAccount(b testing.TB, client *kubernetes.Clientset) {
 	b.Helper()
-	err := harness.Until(time.Minute, 10*time.Millisecond, func() error {
+	eventually.Nil(b, "the default ServiceAccount answers", func() error {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(b.Context(), "default", metav1.GetOptions{})
 		return err
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 }
 
 // BenchmarkCreateCluster times CreateCluster to ACTIVE with the default ServiceAccount answering.

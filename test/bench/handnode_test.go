@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -138,7 +139,7 @@ func (n *handNode) installNetwork(b testing.TB, client *kubernetes.Clientset) {
 func (n *handNode) containerd(b testing.TB) {
 	b.Helper()
 	n.run(b, filepath.Join(harness.Root(), "bin", "node", "containerd"), "--config", n.dir+"/containerd.toml")
-	err := harness.Until(30*time.Second, 2*time.Millisecond, func() error {
+	err := eventually.Try(2*time.Millisecond, func() error {
 		conn, err := net.Dial("unix", n.dir+"/c.sock")
 		if err != nil {
 			return err
@@ -213,7 +214,7 @@ func (n *handNode) endPods() error {
 		}
 	}
 	cgroups, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/hand-%d", os.Getpid()))
-	return harness.Until(20*time.Second, 50*time.Millisecond, func() error {
+	return eventually.Try(50*time.Millisecond, func() error {
 		for _, root := range cgroups {
 			killCgroup(root)
 		}
@@ -231,10 +232,10 @@ func (n *handNode) clean(b testing.TB) {
 	if err := n.endPods(); err != nil {
 		b.Error(err)
 	}
-	err := harness.Until(20*time.Second, 50*time.Millisecond, func() error {
+	err := eventually.Try(50*time.Millisecond, func() error {
 		mounts, err := os.ReadFile("/proc/self/mounts")
 		if err != nil {
-			return harness.Stop(err)
+			return eventually.Never(err)
 		}
 		for line := range strings.Lines(string(mounts)) {
 			if at := strings.Fields(line)[1]; strings.HasPrefix(at, n.dir) {

@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/test/harness"
 )
@@ -313,18 +314,18 @@ func (q querier) run(text string, from, to time.Time) answer {
 		q.b.Fatal(err)
 	}
 	var a answer
-	err = harness.Until(10*time.Minute, 2*time.Millisecond, func() error {
+	err = eventually.Try(2*time.Millisecond, func() error {
 		out, err := q.client.GetQueryResults(q.b.Context(), &cloudwatchlogs.GetQueryResultsInput{QueryId: started.QueryId})
 		switch {
 		case err != nil:
-			return harness.Stop(err)
+			return eventually.Never(err)
 		case out.Status == logstypes.QueryStatusComplete:
 			a = answer{time.Since(begin), out.Results}
 			return nil
 		case out.Status == logstypes.QueryStatusScheduled || out.Status == logstypes.QueryStatusRunning:
 			return errors.New(string(out.Status))
 		}
-		return harness.Stop(fmt.Errorf("the query is %s", out.Status))
+		return eventually.Never(fmt.Errorf("the query is %s", out.Status))
 	})
 	if err != nil {
 		q.b.Fatalf("%s: %v", text, err)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
@@ -48,7 +49,7 @@ func (g nodegroups) create(name string, size int32, change ...func(*eks.CreateNo
 // active waits until a group is ACTIVE.
 func (g nodegroups) active(name string) {
 	g.b.Helper()
-	if err := harness.Until(5*time.Minute, 20*time.Millisecond, func() error {
+	if err := eventually.Try(20*time.Millisecond, func() error {
 		out, err := g.client.DescribeNodegroup(g.b.Context(), &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
 		if err != nil {
 			return err
@@ -56,7 +57,7 @@ func (g nodegroups) active(name string) {
 		if n := out.Nodegroup; n.Status != ekstypes.NodegroupStatusActive {
 			err := fmt.Errorf("node group %s is %s: %s", name, n.Status, harness.Text(n.Health))
 			if n.Status == ekstypes.NodegroupStatusCreateFailed {
-				return harness.Stop(err)
+				return eventually.Never(err)
 			}
 			return err
 		}
@@ -71,7 +72,7 @@ func (g nodegroups) delete(name string) {
 	if _, err := g.client.DeleteNodegroup(g.b.Context(), &eks.DeleteNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name}); err != nil {
 		g.b.Fatal(err)
 	}
-	if err := harness.Until(2*time.Minute, 20*time.Millisecond, func() error {
+	if err := eventually.Try(20*time.Millisecond, func() error {
 		_, err := g.client.DescribeNodegroup(g.b.Context(), &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
 		var gone *ekstypes.ResourceNotFoundException
 		if errors.As(err, &gone) {
@@ -132,7 +133,7 @@ func BenchmarkUpgradeNodegroup(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := harness.Until(10*time.Minute, 50*time.Millisecond, func() error {
+	if err := eventually.Try(50*time.Millisecond, func() error {
 		now, err := g.client.DescribeUpdate(b.Context(), &eks.DescribeUpdateInput{Name: &s.Cluster, NodegroupName: aws.String("workers"), UpdateId: out.Update.Id})
 		switch {
 		case err != nil:
@@ -142,7 +143,7 @@ func BenchmarkUpgradeNodegroup(b *testing.B) {
 		case now.Update.Status == ekstypes.UpdateStatusInProgress:
 			return errors.New("the update is in progress")
 		}
-		return harness.Stop(fmt.Errorf("the update is %s: %s", now.Update.Status, harness.Text(now.Update.Errors)))
+		return eventually.Never(fmt.Errorf("the update is %s: %s", now.Update.Status, harness.Text(now.Update.Errors)))
 	}); err != nil {
 		b.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
@@ -147,7 +148,7 @@ func handTimes(b *testing.B, n *handNode, client *kubernetes.Clientset, samples 
 // awaitReady waits until the node for which is true is Ready and has no taints; it answers its name.
 func awaitReady(b *testing.B, client *kubernetes.Clientset, which func(corev1.Node) bool) (name string) {
 	b.Helper()
-	err := harness.Until(3*time.Minute, 20*time.Millisecond, func() error {
+	err := eventually.Try(20*time.Millisecond, func() error {
 		list, err := client.CoreV1().Nodes().List(b.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -189,10 +190,7 @@ func podTimes(b *testing.B, client *kubernetes.Clientset, count int) []time.Dura
 		if err != nil {
 			b.Fatal(err)
 		}
-		err = harness.Until(2*time.Minute, 10*time.Millisecond, func() error { return podReady(b.Context(), client, name) })
-		if err != nil {
-			b.Fatal(err)
-		}
+		eventually.Nil(b, "the pod is ready", func() error { return podReady(b.Context(), client, name) })
 		if i > 0 {
 			all = append(all, time.Since(start))
 		}

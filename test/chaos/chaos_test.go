@@ -25,6 +25,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	_ "github.com/coracle-eks/coracle/internal/daemon" // its packages define the crash points
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -42,9 +43,9 @@ type phoenix struct {
 func (p *phoenix) do(what string, call func(context.Context) error, again func(error) bool) {
 	p.t.Helper()
 	lost := false
-	err := harness.Until(2*time.Minute, 10*time.Millisecond, func() error {
+	eventually.Nil(p.t, what, func() error {
 		p.revive()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 		defer cancel()
 		err := call(ctx)
 		var api smithy.APIError
@@ -55,14 +56,11 @@ func (p *phoenix) do(what string, call func(context.Context) error, again func(e
 			if lost && again(err) {
 				return nil
 			}
-			return harness.Stop(err)
+			return eventually.Never(err)
 		}
 		lost = true
 		return err
 	})
-	if err != nil {
-		p.t.Fatalf("%s: %v", what, err)
-	}
 }
 
 // revive starts the daemon again if it is dead, as often as it dies while it starts.
@@ -105,7 +103,7 @@ func (p *phoenix) await(name string, want ekstypes.ClusterStatus) *ekstypes.Clus
 	p.t.Helper()
 	client := eks.NewFromConfig(p.Config())
 	var found *ekstypes.Cluster
-	err := harness.Until(2*time.Minute, 20*time.Millisecond, func() error {
+	eventually.Nil(p.t, fmt.Sprintf("cluster %s becomes %q", name, want), func() error {
 		p.revive()
 		out, err := client.DescribeCluster(context.Background(), &eks.DescribeClusterInput{Name: &name})
 		var gone *ekstypes.ResourceNotFoundException
@@ -113,20 +111,17 @@ func (p *phoenix) await(name string, want ekstypes.ClusterStatus) *ekstypes.Clus
 			if want == "" {
 				return nil
 			}
-			return harness.Stop(fmt.Errorf("cluster %s, whose creation was acknowledged, is lost", name))
+			return eventually.Never(errors.New("its creation was acknowledged, and it is lost"))
 		}
 		if err != nil {
 			return err
 		}
 		found = out.Cluster
 		if found.Status != want {
-			return fmt.Errorf("cluster %s is %s: %s", name, found.Status, harness.Text(found.Health))
+			return fmt.Errorf("it is %s: %s", found.Status, harness.Text(found.Health))
 		}
 		return nil
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	return found
 }
 
@@ -198,23 +193,20 @@ func (p *phoenix) query(group string) {
 		}
 		return err
 	}, func(error) bool { return false })
-	err := harness.Until(time.Minute, 20*time.Millisecond, func() error {
+	eventually.Nil(p.t, "the query is complete", func() error {
 		p.revive()
 		out, err := client.GetQueryResults(context.Background(), &cloudwatchlogs.GetQueryResultsInput{QueryId: id})
 		if err == nil && out.Status != logstypes.QueryStatusComplete {
-			err = fmt.Errorf("the query is %s", out.Status)
+			err = fmt.Errorf("it is %s", out.Status)
 		}
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
 }
 
 // kubectl repeats a command until it succeeds: the API server may be between two lives.
 func (p *phoenix) kubectl(config string, args ...string) (out string) {
 	p.t.Helper()
-	err := harness.Until(time.Minute, 100*time.Millisecond, func() (err error) {
+	err := eventually.Try(100*time.Millisecond, func() (err error) {
 		p.revive()
 		var errs string
 		if out, errs, err = p.Try(config, "kubectl", args...); err != nil && !strings.Contains(errs, "AlreadyExists") {
@@ -355,7 +347,7 @@ func TestEveryProcessComesBack(t *testing.T) {
 // pid waits for the process of that component, other than those in not.
 func (p *phoenix) pid(component string, not ...int) (pid int) {
 	p.t.Helper()
-	err := harness.Until(time.Minute, 10*time.Millisecond, func() error {
+	eventually.Nil(p.t, component+" runs", func() error {
 		for _, line := range p.Processes() {
 			id, command, _ := strings.Cut(line, " ")
 			words := strings.Fields(command)
@@ -371,10 +363,7 @@ func (p *phoenix) pid(component string, not ...int) (pid int) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no %s runs", component)
+		return fmt.Errorf("none runs but %v", not)
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	return pid
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -144,7 +145,7 @@ func (f *fleet) change(what string, call func(context.Context) error) {
 
 func (f *fleet) eventually(what string, try func() error) {
 	f.t.Helper()
-	err := harness.Until(90*time.Second, 50*time.Millisecond, func() error {
+	err := eventually.Try(50*time.Millisecond, func() error {
 		f.revive()
 		return try()
 	})
@@ -266,7 +267,7 @@ func (f *fleet) addresses() string {
 		found = nil
 		for _, eni := range out.NetworkInterfaces {
 			if eni.Attachment == nil || eni.Attachment.InstanceId == nil || !slices.Contains(f.ids, *eni.Attachment.InstanceId) {
-				return harness.Stop(fmt.Errorf("%s belongs to no instance: %s", *eni.NetworkInterfaceId, harness.Text(eni.Attachment)))
+				return eventually.Never(fmt.Errorf("%s belongs to no instance: %s", *eni.NetworkInterfaceId, harness.Text(eni.Attachment)))
 			}
 			for _, a := range eni.PrivateIpAddresses {
 				found = append(found, *a.PrivateIpAddress+" "+*eni.Attachment.InstanceId)

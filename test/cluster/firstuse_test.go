@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -142,7 +144,7 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 
 	expect := func(what, want string, args ...string) {
 		t.Helper()
-		err := harness.Until(limit, poll, func() error {
+		err := eventually.Try(100*time.Millisecond, func() error {
 			out, errs, _ := d.Try(dev, "kubectl", args...)
 			if !strings.Contains(out+errs, want) {
 				return fmt.Errorf("%s: kubectl %s answers %q, want %q", what, strings.Join(args, " "), out+errs, want)

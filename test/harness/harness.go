@@ -31,6 +31,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
@@ -203,11 +204,11 @@ func (d *Daemon) SetExtraEnv(env ...string) { d.extra = env }
 
 // Healthy waits until GET /healthz answers 200.
 func (d *Daemon) Healthy() error {
-	return Until(30*time.Second, 5*time.Millisecond, func() error {
+	return eventually.Try(5*time.Millisecond, func() error {
 		select {
 		case <-d.Exited():
 			text, _ := os.ReadFile(d.log.Name())
-			return Stop(fmt.Errorf("coracle serve exited; its log ends:\n%s", tail(text, 30)))
+			return eventually.Never(fmt.Errorf("coracle serve exited; its log ends:\n%s", tail(text, 30)))
 		default:
 		}
 		resp, err := http.Get(d.Endpoint + "/healthz")
@@ -316,7 +317,7 @@ func (d *Daemon) Command(ctx context.Context, kubeconfig, name string, args ...s
 
 // Try runs a command and gives back what it printed.
 func (d *Daemon) Try(kubeconfig, name string, args ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit+time.Minute) // a command that waits for the limit then says for what
 	defer cancel()
 	cmd := d.Command(ctx, kubeconfig, name, args...)
 	var out, errs bytes.Buffer
@@ -400,7 +401,7 @@ func (d *Daemon) AwaitStatus(name string, want ekstypes.ClusterStatus) *ekstypes
 	d.t.Helper()
 	client := eks.NewFromConfig(d.Config())
 	var found *ekstypes.Cluster
-	err := Until(3*time.Minute, 20*time.Millisecond, func() error {
+	err := eventually.Try(20*time.Millisecond, func() error {
 		out, err := client.DescribeCluster(context.Background(), &eks.DescribeClusterInput{Name: aws.String(name)})
 		if err != nil {
 			return err
@@ -410,7 +411,7 @@ func (d *Daemon) AwaitStatus(name string, want ekstypes.ClusterStatus) *ekstypes
 			return nil
 		}
 		if found.Status == ekstypes.ClusterStatusFailed {
-			return Stop(fmt.Errorf("cluster %s is FAILED: %s", name, Text(found.Health)))
+			return eventually.Never(fmt.Errorf("cluster %s is FAILED: %s", name, Text(found.Health)))
 		}
 		return fmt.Errorf("cluster %s is %s, not %s", name, found.Status, want)
 	})
@@ -424,7 +425,7 @@ func (d *Daemon) AwaitStatus(name string, want ekstypes.ClusterStatus) *ekstypes
 func (d *Daemon) AwaitGone(name string) {
 	d.t.Helper()
 	client := eks.NewFromConfig(d.Config())
-	err := Until(time.Minute, 20*time.Millisecond, func() error {
+	err := eventually.Try(20*time.Millisecond, func() error {
 		_, err := client.DescribeCluster(context.Background(), &eks.DescribeClusterInput{Name: aws.String(name)})
 		var gone *ekstypes.ResourceNotFoundException
 		if errors.As(err, &gone) {
@@ -452,33 +453,6 @@ func Text(v any) string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-type stopped struct{ error }
-
-// Stop makes Until give up at once.
-func Stop(err error) error { return stopped{err} }
-
-// Until calls try every interval until it returns nil, and gives up with its last error
-// after limit.
-func Until(limit, interval time.Duration, try func() error) error {
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		var stop stopped
-		if errors.As(err, &stop) {
-			return stop.error
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("after %s: %w", limit, err)
-		}
-		<-tick.C
-	}
 }
 
 func tail(text []byte, lines int) string {

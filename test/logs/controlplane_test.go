@@ -27,13 +27,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
 const (
-	// limit is how long a change may take to be seen before a test gives up.
-	limit = time.Minute
-	poll  = 50 * time.Millisecond
+	poll  = 50 * time.Millisecond // a look is often a command
 	group = "/aws/eks/logged/cluster"
 )
 
@@ -152,7 +151,7 @@ func (w *world) streams(string) {
 		for _, s := range out.LogStreams {
 			m := regexp.MustCompile(`^([a-z-]+-)([0-9a-f]{32})$`).FindStringSubmatch(*s.LogStreamName)
 			if m == nil {
-				return harness.Stop(fmt.Errorf("stream %s", *s.LogStreamName))
+				return eventually.Never(fmt.Errorf("stream %s", *s.LogStreamName))
 			}
 			names, ids[m[2]] = append(names, m[1]), true
 		}
@@ -161,7 +160,7 @@ func (w *world) streams(string) {
 		}
 		for _, n := range names {
 			if lines[n] == "" {
-				return harness.Stop(fmt.Errorf("stream %s", n))
+				return eventually.Never(fmt.Errorf("stream %s", n))
 			}
 		}
 		return nil
@@ -441,7 +440,7 @@ func (w *world) pids() (pids []string) {
 
 func (w *world) until(try func() error) {
 	w.Helper()
-	if err := harness.Until(limit, poll, try); err != nil {
+	if err := eventually.Try(poll, try); err != nil {
 		w.Fatal(err)
 	}
 }

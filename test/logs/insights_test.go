@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -62,7 +63,7 @@ func (i *insights) start(query string) (id string) {
 // await waits until the query has one of the statuses.
 func (i *insights) await(id string, status ...logstypes.QueryStatus) (last *cloudwatchlogs.GetQueryResultsOutput) {
 	i.Helper()
-	err := harness.Until(limit, poll/10, func() (err error) {
+	eventually.Nil(i.T, fmt.Sprintf("the query becomes one of %s", status), func() (err error) {
 		if last, err = i.logs.GetQueryResults(i.Context(), &cloudwatchlogs.GetQueryResultsInput{QueryId: &id}); err != nil {
 			return err
 		}
@@ -71,11 +72,8 @@ func (i *insights) await(id string, status ...logstypes.QueryStatus) (last *clou
 				return nil
 			}
 		}
-		return fmt.Errorf("the query is %s", last.Status)
+		return fmt.Errorf("it is %s", last.Status)
 	})
-	if err != nil {
-		i.Fatal(err)
-	}
 	return last
 }
 

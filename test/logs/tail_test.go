@@ -20,10 +20,9 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
-
-const patience = 2 * time.Minute
 
 // logGroup is a log group of a test with one stream.
 type logGroup struct {
@@ -110,7 +109,7 @@ func (p *printer) awaits(text string, meanwhile func()) string {
 	p.t.Helper()
 	again := time.NewTicker(300 * time.Millisecond)
 	defer again.Stop()
-	end := time.NewTimer(patience)
+	end := time.NewTimer(eventually.Limit)
 	defer end.Stop()
 	for {
 		select {
@@ -265,7 +264,7 @@ func liveTail(t testing.TB, d *harness.Daemon, in *cloudwatchlogs.StartLiveTailI
 			}), middleware.Before)
 		})
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 	t.Cleanup(cancel)
 	out, err := client.StartLiveTail(ctx, in)
 	if err != nil {

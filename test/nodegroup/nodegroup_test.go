@@ -18,13 +18,13 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
 const (
-	limit = 5 * time.Minute
-	poll  = 200 * time.Millisecond
+	poll = 200 * time.Millisecond
 
 	from, to = "1.35", "1.36"
 
@@ -58,7 +58,7 @@ func (c *cluster) in(t testing.TB) *cluster {
 
 func (c *cluster) eventually(what string, try func() error) {
 	c.t.Helper()
-	if err := harness.Until(limit, poll, try); err != nil {
+	if err := eventually.Try(poll, try); err != nil {
 		c.t.Fatalf("it did not come about that %s: %v", what, err)
 	}
 }
@@ -139,7 +139,7 @@ func (c *cluster) becomes(name string, want ekstypes.NodegroupStatus) *ekstypes.
 			err := fmt.Errorf("it is %s: %s", g.Status, harness.Text(g.Health))
 			if g.Status == ekstypes.NodegroupStatusCreateFailed {
 				c.explain(name)
-				return harness.Stop(err)
+				return eventually.Never(err)
 			}
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
@@ -55,7 +56,7 @@ func TestManyGroups(t *testing.T) {
 		}
 		return counts, nil
 	}
-	if err := harness.Until(limit, time.Second, func() error {
+	if err := eventually.Try(time.Second, func() error {
 		counts, err := statuses(t.Context())
 		if err != nil {
 			return err
@@ -78,7 +79,7 @@ func TestManyGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := harness.Until(limit, time.Second, func() error {
+	if err := eventually.Try(time.Second, func() error {
 		counts, err := statuses(t.Context())
 		if err != nil {
 			return err // one may have gone between the two questions

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -292,7 +293,7 @@ func (s *cluster) outside(instance string) string {
 	s.AWS(nil, "ec2", "create-route", "--route-table-id", table, "--destination-cidr-block", "203.0.113.0/24", "--network-interface-id", eni)
 	s.In(instance, "ip", "address", "add", "203.0.113.10/32", "dev", "lo")
 	const url = "http://203.0.113.10:8088/clientip"
-	if err := harness.Until(30*time.Second, 200*time.Millisecond, func() error {
+	if err := eventually.Try(200*time.Millisecond, func() error {
 		if _, errs, err := s.Try(s.Config, "kubectl", "exec", "host-a", "--", "fetch", url); err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
 		}

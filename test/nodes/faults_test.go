@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/network"
-	"github.com/coracle-eks/coracle/test/harness"
 )
 
 // TestNodesSurvive kills what a node consists of, piece by piece and then all at once, as when the host loses power, and
@@ -166,7 +166,7 @@ func (s *cluster) loseHost() {
 
 func (s *cluster) eventually(what string, try func() error) {
 	s.t.Helper()
-	if err := harness.Until(90*time.Second, 200*time.Millisecond, try); err != nil {
+	if err := eventually.Try(200*time.Millisecond, try); err != nil {
 		s.t.Fatalf("%s: %v", what, err)
 	}
 }

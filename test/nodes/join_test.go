@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
@@ -162,7 +163,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	// A terminated instance is a node no more, and its addresses are free.
 	s.AWS(nil, "ec2", "terminate-instances", "--instance-ids", al2)
 	s.Run("", "aws", "ec2", "wait", "instance-terminated", "--instance-ids", al2)
-	err := harness.Until(time.Minute, 200*time.Millisecond, func() error {
+	err := eventually.Try(200*time.Millisecond, func() error {
 		if all := s.Nodes(); slices.ContainsFunc(all, func(n site.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, al2) }) {
 			return errStillThere
 		}

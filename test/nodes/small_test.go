@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness/site"
 )
 
@@ -43,7 +43,7 @@ func kibibytes(t testing.TB, quantity string) int64 {
 // portForward reaches a port of a pod through kubectl port-forward.
 func (s *cluster) portForward(namespace, what, port string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), eventually.Limit)
 	defer cancel()
 	cmd := s.Command(ctx, s.Config, "kubectl", "port-forward", "-n", namespace, what, ":"+port)
 	out, err := cmd.StdoutPipe()

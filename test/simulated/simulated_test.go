@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -147,7 +148,7 @@ func (s *site) kubectl(args ...string) string { return s.Run(s.config, "kubectl"
 
 func (s *site) until(what string, try func() error) {
 	s.t.Helper()
-	if err := harness.Until(time.Minute, 100*time.Millisecond, try); err != nil {
+	if err := eventually.Try(100*time.Millisecond, try); err != nil {
 		s.t.Fatalf("%s: %v", what, err)
 	}
 }
@@ -230,9 +231,9 @@ func TestSimulatedNodes(t *testing.T) {
 	}
 
 	// What a new cluster runs.
-	s.kubectl("-n", "kube-system", "rollout", "status", "daemonset/aws-node", "--timeout=60s")
-	s.kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=60s")
-	s.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s")
+	s.kubectl("-n", "kube-system", "rollout", "status", "daemonset/aws-node", "--timeout="+eventually.Limit.String())
+	s.kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout="+eventually.Limit.String())
+	s.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout="+eventually.Limit.String())
 	if got := strings.TrimSpace(s.kubectl("-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")); !strings.HasSuffix(got, ".0.10") {
 		t.Errorf("the DNS address is %s", got)
 	}
@@ -242,7 +243,7 @@ func TestSimulatedNodes(t *testing.T) {
 
 	// Its pods have addresses of its interfaces.
 	s.kubectl("create", "deployment", "web", "--image=nginx", "--replicas=12")
-	s.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	s.kubectl("rollout", "status", "deployment/web", "--timeout="+eventually.Limit.String())
 	described, err = s.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
 	s.must(err)
 	var own []string
@@ -272,7 +273,7 @@ func TestSimulatedNodes(t *testing.T) {
 	// A daemon that dies leaves nothing undone.
 	s.Restart()
 	s.kubectl("scale", "deployment", "web", "--replicas=14")
-	s.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	s.kubectl("rollout", "status", "deployment/web", "--timeout="+eventually.Limit.String())
 	var all struct {
 		Items []struct {
 			Spec   struct{ HostNetwork bool }
@@ -295,7 +296,7 @@ func TestSimulatedNodes(t *testing.T) {
 	_, err = s.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	s.must(err)
 	s.until("the instance is terminated", func() error { return s.state(id, ec2types.InstanceStateNameTerminated) })
-	if err := harness.Until(3*time.Minute, 200*time.Millisecond, func() error {
+	if err := eventually.Try(200*time.Millisecond, func() error {
 		if got := s.kubectl("get", "nodes", "-o", "name"); got != "" {
 			return fmt.Errorf("still there: %s", got)
 		}

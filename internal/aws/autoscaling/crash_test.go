@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -18,6 +17,7 @@ import (
 	coracle "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -29,7 +29,7 @@ func TestMortal(t *testing.T) {
 	if endpoint == "" {
 		t.Skip("runs as a process of TestTheControllerMayDieAnywhere")
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestTheControllerMayDieAnywhere(t *testing.T) {
 		}
 		died++
 		w.size(int32(3 * died))
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 		mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortal$")
 		mortal.Env = append(os.Environ(), crash.Environment+"="+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+w.url)
 		out, err := mortal.CombinedOutput()

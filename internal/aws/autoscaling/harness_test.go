@@ -29,6 +29,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -312,16 +313,20 @@ func (w *world) serves(name string, n int) []string {
 	return w.in(name, types.LifecycleStateInService)
 }
 
-// eventually fails the test unless ok becomes true.
+// eventually is True of the package of that name, and tells what the controller has done.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			for _, a := range w.activities("") {
-				w.t.Logf("%s %s: %s (%s)", a.StatusCode, *a.Description, *a.Cause, aws.ToString(a.StatusMessage))
-			}
-			w.t.Fatalf("it did not come about that %s", what)
+	err := eventually.Try(10*time.Millisecond, func() error {
+		if !ok() {
+			return errors.New("it is not so")
 		}
+		return nil
+	})
+	if err != nil {
+		for _, a := range w.activities("") {
+			w.t.Logf("%s %s: %s (%s)", a.StatusCode, *a.Description, *a.Cause, aws.ToString(a.StatusMessage))
+		}
+		w.t.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -60,7 +61,7 @@ func TestRefusedLaunches(t *testing.T) {
 	}
 	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{ended}}))
 	w.becomes(ended, types.InstanceStateNameTerminated)
-	w.eventually("the terminated instance holds nothing", func() bool {
+	eventually.True(t, "the terminated instance holds nothing", func() bool {
 		row, _ := record.Instances(w.store).Get(ctx, record.EC2Key(account, region, ended))
 		return len(row.Value.BlockDevices) == 0
 	})

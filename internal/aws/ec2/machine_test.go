@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -70,16 +70,6 @@ func (h *hardware) reconcile(ctx context.Context, key string) (reconcile.Result,
 	return reconcile.Result{}, err
 }
 
-// eventually fails the test unless ok becomes true.
-func (w *world) eventually(what string, ok func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("it did not come about that %s", what)
-		}
-	}
-}
-
 func (w *world) instance(id string) types.Instance {
 	w.t.Helper()
 	return must[*ec2.DescribeInstancesOutput](w.t)(w.DescribeInstances(w.ctx(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})).Reservations[0].Instances[0]
@@ -88,7 +78,7 @@ func (w *world) instance(id string) types.Instance {
 // becomes waits for the state of an instance.
 func (w *world) becomes(id string, state types.InstanceStateName) types.Instance {
 	w.t.Helper()
-	w.eventually(id+" is "+string(state), func() bool { return w.instance(id).State.Name == state })
+	eventually.True(w.t, id+" is "+string(state), func() bool { return w.instance(id).State.Name == state })
 	return w.instance(id)
 }
 

@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // routes is what a route table says: destination to target, with a * for a black hole.
@@ -111,7 +112,7 @@ func TestRoutes(t *testing.T) {
 	if nat.State != types.NatGatewayStatePending || *nat.NatGatewayAddresses[0].PublicIp != *eip.PublicIp {
 		t.Errorf("new NAT gateway: %+v", nat)
 	}
-	if err := ec2.NewNatGatewayAvailableWaiter(w).Wait(ctx, &ec2.DescribeNatGatewaysInput{NatGatewayIds: []string{*nat.NatGatewayId}}, time.Minute); err != nil {
+	if err := ec2.NewNatGatewayAvailableWaiter(w).Wait(ctx, &ec2.DescribeNatGatewaysInput{NatGatewayIds: []string{*nat.NatGatewayId}}, eventually.Limit); err != nil {
 		t.Error(err)
 	}
 	must[*ec2.ReplaceRouteOutput](t)(w.ReplaceRoute(ctx, &ec2.ReplaceRouteInput{RouteTableId: &table, DestinationCidrBlock: aws.String("0.0.0.0/0"), NatGatewayId: nat.NatGatewayId}))

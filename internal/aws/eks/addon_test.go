@@ -15,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -631,7 +632,6 @@ func TestAddonWaiters(t *testing.T) {
 	w.create("c")
 	w.createAddon("c", "coredns")
 	in := &eks.DescribeAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")}
-	const long = 20 * time.Second
 	// arrives has a waiter wait, the controller do something once the question is there, and the waiter return.
 	arrives := func(what string, wait func() error, then func()) {
 		t.Helper()
@@ -652,11 +652,11 @@ func TestAddonWaiters(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	arrives("active", func() error { return eks.NewAddonActiveWaiter(w.client).Wait(t.Context(), in, long) }, func() { w.keepAddon("c", "coredns") })
+	arrives("active", func() error { return eks.NewAddonActiveWaiter(w.client).Wait(t.Context(), in, eventually.Limit) }, func() { w.keepAddon("c", "coredns") })
 	if _, err := w.client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: in.ClusterName, AddonName: in.AddonName}); err != nil {
 		t.Fatal(err)
 	}
-	arrives("deleted", func() error { return eks.NewAddonDeletedWaiter(w.client).Wait(t.Context(), in, long) }, func() {
+	arrives("deleted", func() error { return eks.NewAddonDeletedWaiter(w.client).Wait(t.Context(), in, eventually.Limit) }, func() {
 		row, err := record.Addons(w.store).Get(t.Context(), store.Key(account, region, "c", "coredns"))
 		if err == nil {
 			err = record.Addons(w.store).Delete(t.Context(), row)

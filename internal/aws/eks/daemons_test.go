@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -14,6 +12,7 @@ import (
 
 	coracle "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -63,7 +62,7 @@ func TestTwoDaemons(t *testing.T) {
 	}
 	// The daemon that did not seed reads the roles and subnets once its mirror has them.
 	for _, s := range services {
-		until(t, "a daemon sees the roles and subnets", func() bool {
+		eventually.True(t, "a daemon sees the roles and subnets", func() bool {
 			_, err := s.CreateCluster(ctx, request("warm"))
 			var exists *types.ResourceInUseException
 			return err == nil || errors.As(err, &exists)
@@ -77,7 +76,7 @@ func TestTwoDaemons(t *testing.T) {
 	}
 	w.ready("c")
 	for _, s := range services {
-		until(t, "a daemon sees the cluster ACTIVE", func() bool {
+		eventually.True(t, "a daemon sees the cluster ACTIVE", func() bool {
 			out, err := s.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("c")})
 			return err == nil && out.Cluster.Status == types.ClusterStatusActive
 		})
@@ -114,13 +113,13 @@ func TestTwoDaemons(t *testing.T) {
 			if u == nil {
 				continue
 			}
-			until(t, "the controller's daemon sees the update", func() bool {
+			eventually.True(t, "the controller's daemon sees the update", func() bool {
 				_, err := record.Updates(w.store).Get(ctx, record.UpdateKey(account, region, "c", *u.Id))
 				return err == nil
 			})
 			w.finish("c", *u.Id, types.UpdateStatusSuccessful)
 			for _, s := range services {
-				until(t, "a daemon sees the end of the update", func() bool {
+				eventually.True(t, "a daemon sees the end of the update", func() bool {
 					out, err := s.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
 					return err == nil && out.Update.Status == types.UpdateStatusSuccessful
 				})
@@ -137,17 +136,5 @@ func TestTwoDaemons(t *testing.T) {
 			t.Errorf("%d daemons tagged", n)
 		}
 	}
-	until(t, "the tags of both daemons are there", func() bool { return len(w.row("c").Tags) == 20 })
-}
-
-// until waits for a condition that the other daemon's writes bring about.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		runtime.Gosched()
-	}
+	eventually.True(t, "the tags of both daemons are there", func() bool { return len(w.row("c").Tags) == 20 })
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/test/awsclient"
@@ -731,7 +732,7 @@ func TestNodegroupCLI(t *testing.T) {
 	controller := func(act func(record.Nodegroup) bool) (done func()) {
 		var g sync.WaitGroup
 		g.Go(func() {
-			until(t, "the node group is as the controller likes it", func() bool {
+			eventually.True(t, "the node group is as the controller likes it", func() bool {
 				row, err := record.Nodegroups(w.store).Get(t.Context(), record.NodegroupKey(account, region, "c", "ng"))
 				return err == nil && act(row.Value)
 			})

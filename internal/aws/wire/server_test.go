@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
-// serve runs wire.Server with short timeouts and returns its address.
+// serve runs wire.Server with other timeouts and returns its address.
 func serve(t *testing.T, timeout time.Duration) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +57,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			if _, err := io.WriteString(c, text); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			if err := c.SetReadDeadline(time.Now().Add(eventually.Limit)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := io.Copy(io.Discard, c); err != nil {
@@ -68,7 +69,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 
 func TestExpectContinueAndTooLarge(t *testing.T) {
 	t.Parallel()
-	addr := serve(t, 10*time.Second)
+	addr := serve(t, eventually.Limit)
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

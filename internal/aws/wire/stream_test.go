@@ -20,6 +20,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // tail serves StartLiveTail with the events of a test.
@@ -166,7 +167,7 @@ func TestStreamEndsWithItsClientAndWithTheServer(t *testing.T) {
 		}
 	})
 	// A client of the SDK has one buffer for all of its streams: each needs a client of its own.
-	for name, client := range clients(t, m, time.Minute) {
+	for name, client := range clients(t, m, eventually.Limit) {
 		stream := start(t, client)
 		<-stream.Events()
 		stream.Close() //nolint:errcheck // says that the connection was closed
@@ -174,7 +175,7 @@ func TestStreamEndsWithItsClientAndWithTheServer(t *testing.T) {
 			t.Errorf("%s: the context of a stream whose client has gone says %v", name, err)
 		}
 	}
-	for name, client := range clients(t, m, time.Minute) {
+	for name, client := range clients(t, m, eventually.Limit) {
 		stream := start(t, client)
 		<-stream.Events()
 		m.EndStreams()
@@ -198,7 +199,7 @@ func TestStreamFailures(t *testing.T) {
 			panic("nil map")
 		}
 	})
-	for name, client := range clients(t, m, time.Minute) {
+	for name, client := range clients(t, m, eventually.Limit) {
 		stream := start(t, client)
 		<-stream.Events()
 		if _, ok := <-stream.Events(); ok {
@@ -228,7 +229,7 @@ func TestIteratorAlwaysRuns(t *testing.T) {
 			ran <- yield(session("x"), nil)
 		}
 	})
-	stream := start(t, clients(t, m, time.Minute)["in process"])
+	stream := start(t, clients(t, m, eventually.Limit)["in process"])
 	stream.Close() //nolint:errcheck // says that the connection was closed
 	if <-ran {
 		t.Error("yield asks for more than the client reads")

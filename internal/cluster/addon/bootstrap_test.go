@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -47,7 +47,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	if _, err := record.ControlPlanes(s).Modify(t.Context(), c.Key(), func(p *record.ControlPlane) error { p.Ready = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the add-ons are recorded", func() bool {
+	eventually.True(t, "the add-ons are recorded", func() bool {
 		row, err := record.SelfManagedAddonsTable(s).Get(t.Context(), c.Key())
 		return err == nil && row.Value.ClusterID == c.ID && row.Value.Version == "1.35"
 	})
@@ -68,7 +68,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	}
 	for _, resource := range []string{"eniconfigs", "cninodes", "securitygrouppolicies", "policyendpoints"} {
 		groups := map[string]string{"eniconfigs": "crd.k8s.amazonaws.com/v1alpha1", "cninodes": "vpcresources.k8s.aws/v1alpha1", "securitygrouppolicies": "vpcresources.k8s.aws/v1beta1", "policyendpoints": "networking.k8s.aws/v1alpha1"}
-		until(t, resource+" are served", func() bool { return serves(admin, groups[resource], resource) })
+		eventually.True(t, resource+" are served", func() bool { return serves(admin, groups[resource], resource) })
 	}
 
 	// What its user deletes or changes stays so: after an upgrade of the cluster, and in another daemon.
@@ -97,7 +97,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	if err := record.Clusters(s).Delete(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the record has gone", func() bool {
+	eventually.True(t, "the record has gone", func() bool {
 		_, err := record.SelfManagedAddonsTable(s).Get(t.Context(), c.Key())
 		return err != nil
 	})
@@ -155,17 +155,6 @@ func create[T any](t *testing.T, table store.Table[T], key string, v T) {
 	t.Helper()
 	if _, err := table.Create(t.Context(), key, v); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -33,7 +33,7 @@ func TestMortalAddons(t *testing.T) {
 	if endpoint == "" {
 		t.Skip("runs as a process of other tests")
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (w *world) mortal(visited map[string]bool) (die func(points ...string)) {
 		w.Helper()
 		for _, point := range points {
 			visited["addon/"+point] = true
-			ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(w.Context(), eventually.Limit)
 			mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortalAddons$")
 			mortal.Env = append(os.Environ(), crash.Environment+"=addon/"+point, "MORTAL_ETCD="+etcd, "MORTAL_PREFIX="+w.prefix, "MORTAL_KUBECONFIG="+kubeconfig)
 			out, err := mortal.CombinedOutput()
@@ -122,7 +122,7 @@ func TestTheEngineMayDieAnywhere(t *testing.T) {
 	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Image = "mine" })
 	die("object-taken-back")
 	w.start()
-	w.until("it is taken back", func() error {
+	eventually.Nil(w, "it is taken back", func() error {
 		if image := w.ds("agent").Spec.Template.Spec.Containers[0].Image; image != "registry/agent:1" {
 			return errors.New(image)
 		}

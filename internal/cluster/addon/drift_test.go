@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -43,7 +44,7 @@ func TestDrift(t *testing.T) {
 	like := func(what string, is func(*appsv1.DaemonSet) bool) {
 		t.Helper()
 		w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Image = "mark" })
-		w.until(what, func() error {
+		eventually.Nil(w, what, func() error {
 			d := w.ds("agent")
 			if d.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" {
 				return errors.New("the image is not taken back")
@@ -79,7 +80,7 @@ func TestDrift(t *testing.T) {
 		env := d.Spec.Template.Spec.Containers[0].Env
 		d.Spec.Template.Spec.Containers[0].Env = append(env[:0:0], env[1:]...)
 	})
-	w.until("a variable that was taken away is back", func() error {
+	eventually.Nil(w, "a variable that was taken away is back", func() error {
 		if got := env(w.ds("agent"), "MTU"); got != "9001" {
 			return fmt.Errorf("MTU is %q", got)
 		}
@@ -94,7 +95,7 @@ func TestDrift(t *testing.T) {
 	w.must(w.kube.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), "agent-old", metav1.DeleteOptions{}))
 	w.must(w.kube.AppsV1().DaemonSets("kube-system").Delete(t.Context(), "agent", metav1.DeleteOptions{}))
 	w.must(w.kube.CoreV1().Namespaces().Delete(t.Context(), "home", metav1.DeleteOptions{}))
-	w.until("what was deleted is back", func() error {
+	eventually.Nil(w, "what was deleted is back", func() error {
 		if _, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old", metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)
 	n := 0
-	w.until("it gives up", func() error {
+	eventually.Nil(w, "it gives up", func() error {
 		if status, issues := w.status("agent"); status == ekstypes.AddonStatusDegraded {
 			w.says(issues, `Apply failed with 1 conflict: conflict with "gitops": .spec.template.spec.containers[name="agent"].image`, "daemonset.apps/agent")
 			return nil

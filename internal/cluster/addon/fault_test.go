@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -74,7 +75,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": quantity.MustParse("0")}}}
 		_, err := w.kube.CoreV1().ResourceQuotas("home").Create(t.Context(), quota, metav1.CreateOptions{})
 		w.must(err)
-		w.until("the quota is in force", func() error {
+		eventually.Nil(w, "the quota is in force", func() error {
 			_, err := w.kube.CoreV1().ConfigMaps("home").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if err == nil {
 				return errors.New("it is not")
@@ -125,7 +126,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		}
 		w.must(w.any.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Delete(t.Context(), "boats.example.com", metav1.DeleteOptions{}))
 		for name, was := range gone {
-			w.until(name+" is back", func() error {
+			eventually.Nil(w, name+" is back", func() error {
 				boat, err := w.any.Resource(boats).Get(t.Context(), name, metav1.GetOptions{})
 				if err == nil && boat.GetUID() == was {
 					err = errors.New("it has not gone yet")
@@ -140,8 +141,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w := w.in(t)
 		u := w.update("crd", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Configuration = "12" })
 		w.says(w.becomes("crd", ekstypes.AddonStatusUpdating, ekstypes.AddonIssueCodeUnsupportedAddonModification), "should be less than or equal to 9", "boat.example.com/coracle")
-		_, err := record.Updates(w.store).Modify(t.Context(), w.updateKey(u), func(u *record.Update) error { u.CreatedAt = u.CreatedAt.Add(-time.Hour); return nil })
-		w.must(err)
+		w.overdue(u)
 		if u := w.ended(u); u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodeUnsupportedAddonModification {
 			t.Errorf("%+v", u)
 		}
@@ -159,7 +159,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		hook.refuse.Store(true) // the add-on's own comes back too soon otherwise
 		w.must(deployments.Delete(t.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground}))
 		labels := map[string]string{"app": "other"}
-		w.until("the user's is there", func() error {
+		eventually.Nil(w, "the user's is there", func() error {
 			_, err := deployments.Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"user": "true"}}, Spec: appsv1.DeploymentSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
@@ -202,11 +202,11 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 			_, err := record.Roles(w.store).Modify(t.Context(), key, func(r *record.Role) error { change(r); return nil })
 			w.must(err)
 		}
-		w.until("it is not trusted", w.said("agent", "trust policy does not allow sts:AssumeRoleWithWebIdentity"))
+		eventually.Nil(w, "it is not trusted", w.said("agent", "trust policy does not allow sts:AssumeRoleWithWebIdentity"))
 		change(func(r *record.Role) {
 			r.Trust = `{"Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::1:oidc-provider/` + strings.TrimPrefix(w.cluster.Issuer(), "https://") + `"},"Action":"sts:AssumeRoleWithWebIdentity"}]}`
 		})
-		w.until("it has no permissions", w.said("agent", "has no permissions"))
+		eventually.Nil(w, "it has no permissions", w.said("agent", "has no permissions"))
 		change(func(r *record.Role) { r.Attached = []string{"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"} })
 		w.becomes("agent", ekstypes.AddonStatusActive)
 	})
@@ -294,7 +294,7 @@ func (w *world) policy(name string, forbid bool) {
 		PolicyName: "forbid", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 	}}, metav1.CreateOptions{})
 	w.must(err)
-	w.until("the policy is in force", func() error {
+	eventually.Nil(w, "the policy is in force", func() error {
 		_, err := w.kube.AppsV1().Deployments("default").Create(w.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
@@ -353,7 +353,7 @@ func newWebhook(w *world) *webhook {
 	}, metav1.CreateOptions{})
 	w.must(err)
 	h.refuse.Store(true)
-	w.until("the webhook is called", func() error {
+	eventually.Nil(w, "the webhook is called", func() error {
 		_, err := w.server.Client(User, "system:masters").AppsV1().Deployments("default").Create(w.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},

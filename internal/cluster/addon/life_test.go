@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -130,7 +130,7 @@ func (w *world) read(path string) string {
 // TestUpdatesThatFail goes through updates that change nothing, or are taken back.
 func TestUpdatesThatFail(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Options{Timeout: 4 * time.Second}, 1)
+	w := newWorld(t, Options{}, 1)
 	w.create("agent", record.AddonConfig{Version: "v1"})
 	w.becomes("agent", ekstypes.AddonStatusActive)
 
@@ -164,7 +164,7 @@ func TestUpdatesThatFail(t *testing.T) {
 		}
 	}
 	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Containers[0].Env[1].Value = "mine" })
-	w.until("what is EKS's is taken back, and what was kept is not", func() error {
+	eventually.Nil(w, "what is EKS's is taken back, and what was kept is not", func() error {
 		if d := w.ds("agent"); d.Spec.Template.Spec.Containers[0].Image != "registry/agent:1" || env(d, "LEVEL") != "warn" {
 			return errors.New(d.Spec.Template.String())
 		}
@@ -177,11 +177,14 @@ func TestUpdatesThatFail(t *testing.T) {
 
 	// Pods that do not come up: what was before is applied again.
 	w.kubelets.Silence("node-0")
-	u = w.ended(w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v3" }))
+	id := w.update("agent", ekstypes.ResolveConflictsNone, func(c *record.AddonConfig) { c.Version = "v3" })
+	eventually.True(w, "it is applied", func() bool { return w.ds("agent").Spec.Template.Spec.Containers[0].Image == "registry/agent:3" })
+	w.overdue(id)
+	u = w.ended(id)
 	if u.Status != ekstypes.UpdateStatusFailed || len(u.Errors) != 1 || u.Errors[0].ErrorCode != ekstypes.ErrorCodeInsufficientNumberOfReplicas {
 		t.Errorf("%s %+v", u.Status, u.Errors)
 	}
-	w.until("it is rolled back", func() error {
+	eventually.Nil(w, "it is rolled back", func() error {
 		if image := w.ds("agent").Spec.Template.Spec.Containers[0].Image; image != "registry/agent:2" {
 			return errors.New(image)
 		}

@@ -10,6 +10,7 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -52,7 +53,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: quantity.MustParse("0")}},
 	}, metav1.CreateOptions{})
 	w.must(err)
-	w.until("the quota is in force", func() error {
+	eventually.Nil(w, "the quota is in force", func() error {
 		q, err := w.kube.CoreV1().ResourceQuotas("kube-system").Get(t.Context(), "none", metav1.GetOptions{})
 		if err == nil && q.Status.Hard == nil {
 			err = errNoKind

@@ -25,6 +25,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -323,7 +324,7 @@ func (w *world) updateKey(id string) string {
 func (w *world) ended(id string) record.Update {
 	w.Helper()
 	var u record.Update
-	w.until("the update has ended", func() error {
+	eventually.Nil(w, "the update has ended", func() error {
 		row, err := record.Updates(w.store).Get(w.Context(), w.updateKey(id))
 		if u = row.Value; err == nil && u.Status == ekstypes.UpdateStatusInProgress {
 			err = fmt.Errorf("it is in progress")
@@ -331,6 +332,13 @@ func (w *world) ended(id string) record.Update {
 		return err
 	})
 	return u
+}
+
+// overdue makes an update one that began long ago.
+func (w *world) overdue(id string) {
+	w.Helper()
+	_, err := record.Updates(w.store).Modify(w.Context(), w.updateKey(id), func(u *record.Update) error { u.CreatedAt = u.CreatedAt.Add(-time.Hour); return nil })
+	w.must(err)
 }
 
 // delete asks for a deletion.
@@ -343,7 +351,7 @@ func (w *world) delete(name string, preserve bool) {
 // gone waits until nothing is left of an add-on's rows.
 func (w *world) gone(name string) {
 	w.Helper()
-	w.until(name+" is gone", func() error {
+	eventually.Nil(w, name+" is gone", func() error {
 		if row, err := record.Addons(w.store).Get(w.Context(), w.key(name)); err == nil {
 			return fmt.Errorf("its row is there: %+v", row.Value)
 		}
@@ -394,7 +402,7 @@ func (w *world) status(name string) (ekstypes.AddonStatus, []ekstypes.AddonIssue
 func (w *world) becomes(name string, want ekstypes.AddonStatus, codes ...ekstypes.AddonIssueCode) []ekstypes.AddonIssue {
 	w.Helper()
 	var issues []ekstypes.AddonIssue
-	w.until(fmt.Sprint(name, " is ", want, " ", codes), func() error {
+	eventually.Nil(w, fmt.Sprint(name, " is ", want, " ", codes), func() error {
 		var is ekstypes.AddonStatus
 		is, issues = w.status(name)
 		has := func(c ekstypes.AddonIssueCode) bool {
@@ -414,22 +422,6 @@ func text(issues []ekstypes.AddonIssue) string {
 		all = append(all, fmt.Sprint(i.Code, ": ", *i.Message, " ", i.ResourceIds))
 	}
 	return strings.Join(all, "\n")
-}
-
-// until waits for something.
-func (w *world) until(what string, try func() error) {
-	w.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.Fatalf("not within a minute: %s: %v", what, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // ds is a DaemonSet of kube-system.
@@ -465,7 +457,7 @@ func (w *world) kubectl(name, version string) {
 // edit changes a DaemonSet of kube-system as somebody.
 func (w *world) edit(name, manager string, change func(*appsv1.DaemonSet)) {
 	w.Helper()
-	w.until("the change is accepted", func() error {
+	eventually.Nil(w, "the change is accepted", func() error {
 		d := w.ds(name)
 		change(d)
 		_, err := w.kube.AppsV1().DaemonSets("kube-system").Update(w.Context(), d, metav1.UpdateOptions{FieldManager: manager})

@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -200,20 +201,13 @@ func (s *Server) start() {
 	s.t.Helper()
 	s.process = s.spawn(s.args, s.o.Environment)
 	admin := s.Admin()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	eventually.Nil(s.t, "the API server is ready", func() error {
 		_, err := admin.RESTClient().Get().AbsPath("/readyz").DoRaw(s.t.Context())
-		if err == nil {
-			// Namespaces come a moment later.
-			if _, err = admin.CoreV1().Namespaces().Get(s.t.Context(), "kube-system", metav1.GetOptions{}); err == nil {
-				return
-			}
+		if err == nil { // namespaces come a moment later
+			_, err = admin.CoreV1().Namespaces().Get(s.t.Context(), "kube-system", metav1.GetOptions{})
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the API server does not get ready: %v", err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err
+	})
 }
 
 // run runs another component until the test ends.

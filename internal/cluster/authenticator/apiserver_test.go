@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -106,17 +107,10 @@ func startAPIServer(t *testing.T) *apiServer {
 		}
 	})
 	admin := s.client("admin")
-	deadline := time.Now().Add(time.Minute)
-	for {
+	eventually.Nil(t, "the API server is ready", func() error {
 		_, err := admin.RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context())
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the API server does not get ready: %v", err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err
+	})
 	// As EKS creates them.
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "eks:authenticator"}
 	if _, err := admin.RbacV1().Roles("kube-system").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
@@ -166,11 +160,11 @@ func TestRealAPIServer(t *testing.T) {
 	}
 	becomes := func(what string, good func(error) bool, try func() error) {
 		t.Helper()
-		eventually(t, func() string {
+		eventually.Nil(t, what, func() error {
 			if err := try(); !good(err) {
-				return fmt.Sprintf("%s: %v", what, err)
+				return fmt.Errorf("the answer is %v", err)
 			}
-			return ""
+			return nil
 		})
 	}
 	allowed := func(err error) bool { return err == nil }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -326,21 +327,19 @@ func TestMapping(t *testing.T) {
 			}
 			token := test.token(f)
 			var got authenticationv1.TokenReviewStatus
-			eventually(t, func() string { // the watch may still be on its way to the ConfigMap
+			eventually.Nil(t, "it is judged", func() error {
 				got = f.authenticate(token)
-				if test.configMap != nil && got.Authenticated != (test.denied == "") {
-					return fmt.Sprintf("authenticated is %t: %s", got.Authenticated, got.Error)
+				if got.Authenticated == (test.denied == "") && strings.Contains(got.Error, test.denied) {
+					return nil
 				}
-				return ""
+				err := fmt.Errorf("got %+v, want denial with %q", got, test.denied)
+				if test.configMap == nil {
+					return eventually.Never(err)
+				}
+				return err // the watch may still be on its way to the ConfigMap
 			})
 			if test.denied != "" {
-				if got.Authenticated || !strings.Contains(got.Error, test.denied) {
-					t.Fatalf("got %+v, want denial with %q", got, test.denied)
-				}
 				return
-			}
-			if !got.Authenticated {
-				t.Fatal(got.Error)
 			}
 			if got.User.Username != test.username {
 				t.Errorf("username is %q, want %q", got.User.Username, test.username)
@@ -362,11 +361,11 @@ func TestChangesTakeEffect(t *testing.T) {
 	}
 	becomes := func(want string) {
 		t.Helper()
-		eventually(t, func() string {
+		eventually.Nil(t, fmt.Sprintf("the user is %q", want), func() error {
 			if got := f.authenticate(token).User.Username; got != want {
-				return fmt.Sprintf("user is %q, want %q", got, want)
+				return fmt.Errorf("it is %q", got)
 			}
-			return ""
+			return nil
 		})
 	}
 	f.kube.set(users("first"))
@@ -383,15 +382,22 @@ func TestChangesTakeEffect(t *testing.T) {
 	f.kube.set(users("third"))
 	f.kube.setDown(false)
 	becomes("third")
-	if log := f.log(); !strings.Contains(log, "Unable to re-establish watch of aws-auth") || !strings.Contains(log, "watching aws-auth again") {
-		t.Errorf("the log does not tell of the outage:\n%s", log)
+	tells := func(parts ...string) {
+		t.Helper()
+		eventually.Nil(t, "the log tells of it", func() error {
+			for _, p := range parts {
+				if log := f.log(); !strings.Contains(log, p) {
+					return fmt.Errorf("it lacks %s:\n%s", p, log)
+				}
+			}
+			return nil
+		})
 	}
+	tells("Unable to re-establish watch of aws-auth", "watching aws-auth again")
 
 	f.kube.set(map[string]string{"mapUsers": users("fourth")["mapUsers"] + "- username: nobody\n"})
 	becomes("fourth")
-	if log := f.log(); !strings.Contains(log, `level=warning msg="error parsing aws-auth; the entry is skipped" error="mapUsers[1]: value for userarn must be supplied"`) {
-		t.Errorf("the log does not report the malformed entry:\n%s", log)
-	}
+	tells(`level=warning msg="error parsing aws-auth; the entry is skipped" error="mapUsers[1]: value for userarn must be supplied"`)
 	f.kube.set(nil)
 	becomes("")
 }
@@ -414,13 +420,11 @@ func TestClusterThatComesAndGoes(t *testing.T) {
 	if status != http.StatusNotFound {
 		t.Errorf("the old cluster: %d %s", status, body)
 	}
-	eventually(t, func() string {
+	eventually.True(t, "the old cluster is forgotten", func() bool {
 		f.auth.mu.Lock()
 		defer f.auth.mu.Unlock()
-		if _, ok := f.auth.served[clusterID]; ok {
-			return "the old cluster is still remembered"
-		}
-		return ""
+		_, ok := f.auth.served[clusterID]
+		return !ok
 	})
 	f.put(f.store.Txn(t.Context(), record.Issuers(f.store).RemoveOp(store.Key(clusterID))))
 	if status, body = f.post("/clusters/"+clusterID+"/authenticate", &authenticationv1.TokenReview{}, nil); status != http.StatusNotFound {

@@ -409,19 +409,3 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
-
-// eventually calls try until it returns an empty string.
-func eventually(t testing.TB, try func() string) {
-	t.Helper()
-	deadline := time.Now().Add(2 * time.Second) // what the product promises
-	for {
-		wrong := try()
-		if wrong == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(wrong)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // tiny is a module that builds in a moment: its program prints the version that it was stamped with.
@@ -413,7 +414,7 @@ func TestLastCallerStopsTheBuild(t *testing.T) {
 	if err := <-secondErr; !errors.Is(err, context.Canceled) {
 		t.Errorf("the second caller: %v, want context.Canceled", err)
 	}
-	waitUntil(t, "the build's process "+pid+" ends", func() bool {
+	eventually.True(t, "the build's process "+pid+" ends", func() bool {
 		status, err := os.ReadFile("/proc/" + pid + "/stat")
 		return err != nil || strings.Contains(string(status), ") Z ")
 	})
@@ -425,26 +426,12 @@ func TestLastCallerStopsTheBuild(t *testing.T) {
 func waitForFile(t *testing.T, path string) string {
 	t.Helper()
 	var content []byte
-	waitUntil(t, path+" exists", func() bool {
+	eventually.True(t, path+" exists", func() bool {
 		var err error
 		content, err = os.ReadFile(path)
 		return err == nil
 	})
 	return strings.TrimSpace(string(content))
-}
-
-func waitUntil(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited 30 s in vain until %s", what)
-		}
-	}
 }
 
 func TestKubernetesModule(t *testing.T) {

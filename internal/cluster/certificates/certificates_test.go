@@ -5,12 +5,12 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -81,17 +82,15 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	admin := server.Admin().CertificatesV1().CertificateSigningRequests()
 	answer := func(name string) *certificatesv1.CertificateSigningRequest {
 		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for {
-			r, err := admin.Get(t.Context(), name, metav1.GetOptions{})
-			if err == nil && len(r.Status.Conditions) > 0 && (r.Status.Conditions[0].Type == certificatesv1.CertificateDenied || len(r.Status.Certificate) > 0) {
-				return r
+		var r *certificatesv1.CertificateSigningRequest
+		eventually.Nil(t, name+" is answered", func() (err error) {
+			r, err = admin.Get(t.Context(), name, metav1.GetOptions{})
+			if err == nil && (len(r.Status.Conditions) == 0 || r.Status.Conditions[0].Type != certificatesv1.CertificateDenied && len(r.Status.Certificate) == 0) {
+				err = fmt.Errorf("it is %+v", r.Status)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s has no answer within a minute: %v %+v", name, err, r)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return err
+		})
+		return r
 	}
 
 	// EC2 fails for a while, and knows the instance only later.
@@ -101,11 +100,11 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for waiting := true; waiting; time.Sleep(10 * time.Millisecond) {
+	eventually.True(t, "EC2 is asked again", func() bool {
 		f.mu.Lock()
-		waiting = len(f.asked) < 4
-		f.mu.Unlock()
-	}
+		defer f.mu.Unlock()
+		return len(f.asked) >= 4
+	})
 	f.mu.Lock()
 	f.instances = []ec2types.Instance{node()}
 	f.mu.Unlock()
@@ -147,16 +146,13 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	if err := server.Admin().RbacV1().ClusterRoleBindings().Delete(t.Context(), "eks:node-bootstrapper", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for {
+	eventually.Nil(t, "nobody without permission has one", func() error { // the authorizer learns of it a moment later
 		got := answer(ask(nil)).Status.Conditions[0]
-		if got.Type == certificatesv1.CertificateDenied && strings.Contains(got.Message, "selfnodeserver") {
-			break
+		if got.Type != certificatesv1.CertificateDenied || !strings.Contains(got.Message, "selfnodeserver") {
+			return fmt.Errorf("the answer is %+v", got)
 		}
-		if time.Now().After(deadline) { // the authorizer learns of it a moment later
-			t.Fatalf("without permission: %+v", got)
-		}
-	}
+		return nil
+	})
 
 	// A cluster that is gone is watched no more.
 	plane, err := record.ControlPlanes(s).Get(t.Context(), c.Key())
@@ -166,9 +162,10 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	if err := record.ControlPlanes(s).Delete(t.Context(), plane); err != nil {
 		t.Fatal(err)
 	}
-	for watched := true; watched; time.Sleep(10 * time.Millisecond) {
-		_, watched = controller.servers.Get(c.Key())
-	}
+	eventually.True(t, "nobody watches it", func() bool {
+		_, watched := controller.servers.Get(c.Key())
+		return !watched
+	})
 }
 
 // allow gives the users what EKS's own objects give them.

@@ -25,7 +25,7 @@ func BenchmarkCreate(b *testing.B) {
 	var took []time.Duration
 	for b.Loop() {
 		c := d.create(newCluster(fmt.Sprintf("c%d", len(took)), "1.35"))
-		took = append(took, d.until("ready", time.Minute, func() bool { return d.plane(c).Ready }))
+		took = append(took, d.until("ready", func() bool { return d.plane(c).Ready }))
 		b.StopTimer()
 		d.remove(c)
 		b.StartTimer()
@@ -50,7 +50,7 @@ func BenchmarkTenAtOnce(b *testing.B) {
 		}
 		var group errgroup.Group
 		for _, c := range clusters {
-			group.Go(func() error { d.until("ready", 3*time.Minute, func() bool { return d.plane(c).Ready }); return nil })
+			group.Go(func() error { d.until("ready", func() bool { return d.plane(c).Ready }); return nil })
 		}
 		_ = group.Wait()
 		b.ReportMetric(time.Since(began).Seconds(), "s/ten")

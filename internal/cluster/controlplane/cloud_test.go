@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -22,7 +21,7 @@ func TestCloudControllerManager(t *testing.T) {
 		}
 	})
 	c := d.create(newCluster("cloudy", "1.35"))
-	d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+	d.until("ready", func() bool { return d.plane(c).Ready })
 	port, err := portOf(d.plane(c))
 	if err != nil {
 		t.Fatal(err)
@@ -33,14 +32,14 @@ func TestCloudControllerManager(t *testing.T) {
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	for _, component := range []string{kubeControllerManager, kubeScheduler, cloudControllerManager} {
-		d.until(component+" to be healthy", 30*time.Second, func() bool {
+		d.until(component+" to be healthy", func() bool {
 			_, err := get(t.Context(), client, healthURL(plane{port: port}, component))
 			return err == nil
 		})
 	}
 	// Its controllers use service accounts, which it may make.
 	admin, host := d.client(c, "admin", "system:masters")
-	d.until("its service account", 30*time.Second, func() bool {
+	d.until("its service account", func() bool {
 		_, err := get(t.Context(), admin, host+"/api/v1/namespaces/kube-system/serviceaccounts/node-controller")
 		return err == nil
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -106,7 +107,7 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 	if err != nil {
 		return nil, err
 	}
-	connecting, connected := context.WithTimeout(context.Background(), 30*time.Second)
+	connecting, connected := context.WithTimeout(context.Background(), eventually.Limit)
 	defer connected()
 	if d.etcd, err = e.Connect(connecting); err != nil {
 		return nil, err
@@ -230,18 +231,22 @@ func (d *daemon) plane(c record.Cluster) record.ControlPlane {
 	return row.Value
 }
 
-func (d *daemon) until(what string, limit time.Duration, done func() bool) time.Duration {
+// until waits, and says how long it took, for benchmarks and those who read logs.
+func (d *daemon) until(what string, done func() bool) time.Duration {
 	d.Helper()
 	began := time.Now()
-	for !done() {
-		if time.Since(began) > limit {
-			for _, s := range d.processes.List("") {
-				d.Logf("%+v", s)
-			}
-			d.dumpLogs()
-			d.Fatalf("not within %v: %s", limit, what)
+	err := eventually.Try(2*time.Millisecond, func() error {
+		if !done() {
+			return errors.New("it is not so")
 		}
-		time.Sleep(2 * time.Millisecond)
+		return nil
+	})
+	if err != nil {
+		for _, s := range d.processes.List("") {
+			d.Logf("%+v", s)
+		}
+		d.dumpLogs()
+		d.Fatalf("%s: %v", what, err)
 	}
 	return time.Since(began)
 }
@@ -251,7 +256,7 @@ func (d *daemon) remove(c record.Cluster) {
 	if _, err := record.Clusters(d.store).Modify(d.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 		d.Fatal(err)
 	}
-	d.until("the row to go", time.Minute, func() bool {
+	d.until("the row to go", func() bool {
 		_, err := record.Clusters(d.store).Get(d.Context(), c.Key())
 		return err != nil
 	})

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,6 +18,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -98,27 +100,28 @@ func (m *mortal) kill() {
 func (m *mortal) through(t *testing.T, point, what string, done func() bool) {
 	t.Helper()
 	m.run(t, point)
-	deadline := time.After(2 * time.Minute)
 	select {
 	case <-m.died:
 		if ws := m.command.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGKILL {
 			t.Fatalf("the daemon ended by itself: %v", m.command.ProcessState)
 		}
-	case <-deadline:
+	case <-time.After(eventually.Limit):
 		m.kill()
 		t.Fatalf("the daemon did not come to %s", point)
 	}
 	m.run(t, "")
 	defer m.kill()
-	limit := time.Now().Add(2 * time.Minute)
-	for !done() {
-		if time.Now().After(limit) {
-			b, _ := os.ReadFile(filepath.Join(m.dir, "daemon.log"))
-			t.Logf("%s", b)
-			m.dumpLogs()
-			t.Fatalf("after a death at %s: not within 2 minutes: %s", point, what)
+	err := eventually.Try(10*time.Millisecond, func() error {
+		if !done() {
+			return errors.New("it is not so")
 		}
-		time.Sleep(10 * time.Millisecond)
+		return nil
+	})
+	if err != nil {
+		b, _ := os.ReadFile(filepath.Join(m.dir, "daemon.log"))
+		t.Logf("%s", b)
+		m.dumpLogs()
+		t.Fatalf("after a death at %s: %s: %v", point, what, err)
 	}
 }
 
@@ -168,7 +171,7 @@ func (m *mortal) settle(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	m.run(t, "")
 	defer m.kill()
-	m.until(what, 2*time.Minute, done)
+	m.until(what, done)
 }
 
 func (m *mortal) markDeleting(t *testing.T, c record.Cluster) {
@@ -184,7 +187,7 @@ func (m *mortal) complete(t *testing.T, c record.Cluster, minor string) {
 	t.Helper()
 	m.run(t, "")
 	defer m.kill()
-	m.until("one process of each component", 30*time.Second, func() bool {
+	m.until("one process of each component", func() bool {
 		found, err := process.Find(m.owner)
 		if err != nil {
 			t.Fatal(err)

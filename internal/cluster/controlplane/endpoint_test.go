@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/names"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -140,7 +141,7 @@ func (v *vpc) client(c record.Cluster, namespace string, address func() string) 
 	if err != nil {
 		v.Fatal(err)
 	}
-	return &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true,
+	return &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
 			failed := v.try(namespace, func() error {
 				conn, err = new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(address(), "443"))
@@ -159,7 +160,7 @@ func (v *vpc) lookup(name string) string {
 		return err
 	})
 	defer conn.Close()
-	reply, _, err := new(dns.Client).ExchangeWithConn(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), &dns.Conn{Conn: conn})
+	reply, _, err := (&dns.Client{Timeout: eventually.Limit}).ExchangeWithConn(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), &dns.Conn{Conn: conn})
 	if err != nil {
 		return err.Error()
 	}
@@ -218,7 +219,7 @@ func (v *vpc) known(c record.Cluster) string {
 // settle gives the cluster's interfaces what EC2 and the network would.
 func (v *vpc) settle(c record.Cluster) (addresses []string) {
 	v.Helper()
-	v.until("network interfaces", time.Minute, func() bool { return len(v.ec2.state().Interfaces) == zones })
+	v.until("network interfaces", func() bool { return len(v.ec2.state().Interfaces) == zones })
 	for _, i := range v.ec2.state().Interfaces {
 		addresses = append(addresses, *i.PrivateIpAddress)
 		row := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: *i.NetworkInterfaceId}, VPCID: "vpc-1", PrivateIPs: []string{*i.PrivateIpAddress}}
@@ -250,7 +251,7 @@ func TestEndpointAccess(t *testing.T) {
 	}
 	c := v.create(newCluster("ironman", "1.35"))
 	private := strings.Join(v.settle(c), " ")
-	v.until("ready", time.Minute, func() bool { return v.plane(c).Ready })
+	v.until("ready", func() bool { return v.plane(c).Ready })
 	name := endpointName(c)
 	if got := v.plane(c); got.Endpoint != "https://"+name || got.PublicAddress != "198.18.8.16" {
 		t.Errorf("endpoint %s, %s", got.Endpoint, got.PublicAddress)
@@ -264,16 +265,19 @@ func TestEndpointAccess(t *testing.T) {
 		_, err := get(t.Context(), client, "https://"+name+"/readyz")
 		return err
 	}
-	no := func(what string, err error) {
+	no := func(what string, client *http.Client) {
 		t.Helper()
+		impatient := *client
+		impatient.Timeout = time.Second // what does not come at once never does
+		err := ask(&impatient)
 		var timeout net.Error
 		if err == nil || !errors.As(err, &timeout) || !timeout.Timeout() && !strings.Contains(err.Error(), "unreachable") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	yes := func(what string, err error) {
+	yes := func(what string, client *http.Client) {
 		t.Helper()
-		if err != nil {
+		if err := ask(client); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -282,7 +286,7 @@ func TestEndpointAccess(t *testing.T) {
 		id := v.update(c, record.Update{Type: ekstypes.UpdateTypeEndpointAccessUpdate}, func(c *record.Cluster) {
 			c.EndpointPublicAccess, c.EndpointPrivateAccess, c.PublicAccessCIDRs = public, private, cidrs
 		})
-		v.until("the update", time.Minute, func() bool { return v.updated(c, id).Status != ekstypes.UpdateStatusInProgress })
+		v.until("the update", func() bool { return v.updated(c, id).Status != ekstypes.UpdateStatusInProgress })
 		if u := v.updated(c, id); u.Status != ekstypes.UpdateStatusSuccessful {
 			t.Fatalf("update %+v", u)
 		}
@@ -293,42 +297,42 @@ func TestEndpointAccess(t *testing.T) {
 	if host, dns := v.known(c), v.lookup(name); host != "198.18.8.16" || dns != "198.18.8.16" {
 		t.Errorf("public: %q on the host, %q in the VPC", host, dns)
 	}
-	yes("public, from outside", ask(outside))
-	no("public, from the VPC without a way out", ask(inside))
-	yes("public, from a pod", ask(pod))
+	yes("public, from outside", outside)
+	no("public, from the VPC without a way out", inside)
+	yes("public, from a pod", pod)
 
 	// Public and private: each side has its own.
 	access(true, true)
 	if host, dns := v.known(c), v.lookup(name); host != "198.18.8.16" || dns != private {
 		t.Errorf("public and private: %q on the host, %q in the VPC", host, dns)
 	}
-	yes("both, from outside", ask(outside))
-	yes("both, from the VPC", ask(inside))
+	yes("both, from outside", outside)
+	yes("both, from the VPC", inside)
 
 	// publicAccessCidrs concern the public endpoint alone.
 	access(true, true, "203.0.113.0/24")
-	no("from an address that is not among publicAccessCidrs", ask(outside))
-	yes("from the VPC, whatever publicAccessCidrs are", ask(inside))
+	no("from an address that is not among publicAccessCidrs", outside)
+	yes("from the VPC, whatever publicAccessCidrs are", inside)
 	access(true, true, "203.0.113.0/24", clientAddress+"/32")
-	yes("from one that is", ask(outside))
+	yes("from one that is", outside)
 
 	// Private: the name still resolves outside, to addresses that cannot be reached from there.
 	access(false, true)
 	if host, dns := v.known(c), v.lookup(name); host != private || dns != private {
 		t.Errorf("private: %q on the host, %q in the VPC", host, dns)
 	}
-	no("private, from outside", ask(outside))
+	no("private, from outside", outside)
 	public := v.client(c, "client", func() string { return "198.18.8.16" })
 	if err := ask(public); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("private, at the former public address: %v", err)
 	}
-	yes("private, from the VPC", ask(inside))
+	yes("private, from the VPC", inside)
 
 	v.egress(c)
 
 	// The end leaves no name.
 	v.remove(c)
-	v.until("the name to go", time.Minute, func() bool { return v.known(c) == "" && v.lookup(name) == "" })
+	v.until("the name to go", func() bool { return v.known(c) == "" && v.lookup(name) == "" })
 }
 
 // egress checks that what the API server asks of nodes and of webhooks starts at the cluster's interfaces.
@@ -407,7 +411,7 @@ func (v *vpc) egress(c record.Cluster) {
 		"webhooks":[{"name":"hook.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
 		"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.pem)+`","service":{"name":"hook","namespace":"default","path":"/hook"}},
 		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == 'refused'"}]}]}`)
-	v.until("the webhook's answer", 30*time.Second, func() bool {
+	v.until("the webhook's answer", func() bool {
 		status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"refused"}}`)
 		return status == http.StatusBadRequest && strings.Contains(answer, "the webhook says no")
 	})
@@ -418,7 +422,7 @@ func (v *vpc) egress(c record.Cluster) {
 			"webhooks":[{"name":"`+name+`.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
 			"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.pem)+`","url":"`+url+`"},
 			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == '`+name+`'"}]}]}`)
-		v.until("an answer about the webhook at "+url, 30*time.Second, func() bool {
+		v.until("an answer about the webhook at "+url, func() bool {
 			status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)
 			if name == "internet" {
 				return status == http.StatusBadRequest && strings.Contains(answer, "the webhook says no")

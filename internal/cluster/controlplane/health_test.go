@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestAComponentThatKeepsDyingIsAHealthIssue(t *testing.T) {
@@ -16,7 +15,7 @@ func TestAComponentThatKeepsDyingIsAHealthIssue(t *testing.T) {
 	}
 	d := start(t, dir, owner, func(o *Options) { o.Bundles = brokenBundles{minor: "1.35", program: program} })
 	c := d.create(newCluster("ill", "1.35"))
-	d.until("a health issue", 20*time.Second, func() bool { return len(d.plane(c).Health) > 0 })
+	d.until("a health issue", func() bool { return len(d.plane(c).Health) > 0 })
 	issue := d.plane(c).Health[0]
 	if !strings.Contains(*issue.Message, "kube-apiserver has died") || !strings.Contains(*issue.Message, "no such flag") {
 		t.Errorf("issue %q", *issue.Message)
@@ -32,7 +31,7 @@ func TestAVersionThatCannotBeHadFailsTheCluster(t *testing.T) {
 	dir, owner := newWorld(t)
 	d := start(t, dir, owner, func(o *Options) { o.Bundles = brokenBundles{minor: "1.35"} })
 	c := d.create(newCluster("unborn", "1.35"))
-	d.until("failure", 20*time.Second, func() bool { return d.plane(c).Failed != "" })
+	d.until("failure", func() bool { return d.plane(c).Failed != "" })
 	if f := d.plane(c).Failed; !strings.Contains(f, "1.35") || !strings.Contains(f, "compiling failed") {
 		t.Errorf("failed because %q", f)
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	jose "github.com/go-jose/go-jose/v4"
@@ -21,6 +20,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -35,7 +35,7 @@ func TestClusterLife(t *testing.T) {
 	d := start(whole, dir, owner, nil)
 
 	c := d.create(newCluster("ironman", "1.35"))
-	t.Logf("ready after %v", d.until("ready", time.Minute, func() bool { return d.plane(c).Ready }))
+	t.Logf("ready after %v", d.until("ready", func() bool { return d.plane(c).Ready }))
 	seen := d.plane(c)
 	if seen.Version != "1.35" || !strings.HasPrefix(seen.FullVersion, "v1.35.") || len(seen.CertificateAuthority) == 0 {
 		t.Errorf("observed %+v", seen)
@@ -72,7 +72,7 @@ func TestClusterLife(t *testing.T) {
 
 	t.Run("the audit log tells who created it, and how", func(t *testing.T) {
 		var found bool
-		d.until("the audit log", 10*time.Second, func() bool {
+		d.until("the audit log", func() bool {
 			for _, e := range auditEvents(t, d, c) {
 				if e.User.Username == "eks:cluster-bootstrap" && e.Verb == "create" && e.ObjectRef.Name == "aws-auth" {
 					found = strings.HasPrefix(e.UserAgent, "kubectl/v1.35")
@@ -115,7 +115,7 @@ func TestClusterLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := clientv3.New(clientv3.Config{Endpoints: d.etcd.Endpoints, TLS: own, DialTimeout: 5 * time.Second})
+		client, err := clientv3.New(clientv3.Config{Endpoints: d.etcd.Endpoints, TLS: own, DialTimeout: eventually.Limit})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,12 +185,12 @@ func TestClusterLife(t *testing.T) {
 		d.stop()
 		calls := len(d.ec2.state().Calls)
 		d = start(whole, dir, owner, nil)
-		d.until("adoption", 10*time.Second, func() bool { return len(d.processes.List("")) == len(before) })
+		d.until("adoption", func() bool { return len(d.processes.List("")) == len(before) })
 		id := d.update(c, record.Update{Type: ekstypes.UpdateTypeDeletionProtectionUpdate}, func(c *record.Cluster) {
 			c.DeletionProtection = true
 			c.LoggingTypes = []ekstypes.LogType{ekstypes.LogTypeAudit}
 		})
-		d.until("an update", 10*time.Second, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
+		d.until("an update", func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
 		for i, s := range d.processes.List("") {
 			if s.PID != before[i].PID {
 				t.Errorf("%s was restarted", s.Name)
@@ -208,7 +208,7 @@ func TestClusterLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := d.update(c, record.Update{Type: ekstypes.UpdateTypeConfigUpdate}, func(*record.Cluster) {})
-		d.until("the update", 10*time.Second, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
+		d.until("the update", func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func TestClusterLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.until("the new certificate to be served", 90*time.Second, func() bool {
+		d.until("the new certificate to be served", func() bool {
 			conn, err := tls.Dial("tcp", strings.TrimPrefix(host, "https://"), &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				t.Fatal(err)
@@ -235,12 +235,12 @@ func TestClusterLife(t *testing.T) {
 			if err := syscall.Kill(s.PID, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			d.until(s.Name+" again", 20*time.Second, func() bool {
+			d.until(s.Name+" again", func() bool {
 				now := d.processes.List(s.Name)
 				return len(now) == 1 && now[0].Running && now[0].PID != s.PID
 			})
 		}
-		d.until("the API server", 30*time.Second, func() bool { _, err := get(t.Context(), admin, host+"/readyz"); return err == nil })
+		d.until("the API server", func() bool { _, err := get(t.Context(), admin, host+"/readyz"); return err == nil })
 	})
 
 	t.Run("another VPC configuration moves the interfaces", func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestClusterLife(t *testing.T) {
 			c.SubnetIDs = []string{"subnet-b", "subnet-c"}
 			c.SecurityGroupIDs = []string{"sg-extra"}
 		})
-		d.until("the update", time.Minute, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
+		d.until("the update", func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusSuccessful })
 		var subnets []string
 		for _, i := range d.ec2.state().Interfaces {
 			subnets = append(subnets, *i.SubnetId)
@@ -269,7 +269,7 @@ func TestClusterLife(t *testing.T) {
 		if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("gone after %v", d.until("the row to go", time.Minute, func() bool {
+		t.Logf("gone after %v", d.until("the row to go", func() bool {
 			_, err := record.Clusters(d.store).Get(t.Context(), c.Key())
 			return err != nil
 		}))
@@ -320,11 +320,11 @@ func TestDeletionDuringCreation(t *testing.T) {
 	dir, owner := newWorld(t)
 	d := start(t, dir, owner, nil)
 	c := d.create(newCluster("short-lived", "1.35"))
-	d.until("a process", 30*time.Second, func() bool { return len(d.processes.List(c.ID)) > 0 })
+	d.until("a process", func() bool { return len(d.processes.List(c.ID)) > 0 })
 	if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	d.until("the row to go", 30*time.Second, func() bool {
+	d.until("the row to go", func() bool {
 		_, err := record.Clusters(d.store).Get(t.Context(), c.Key())
 		return err != nil
 	})

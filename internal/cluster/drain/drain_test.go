@@ -18,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
 	"github.com/coracle-eks/coracle/internal/cluster/drain"
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 const manager = "vpcLambda"
@@ -43,7 +44,7 @@ func (c *cluster) namespace(t *testing.T, name string) {
 	if _, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the default service account", func() error {
+	eventually.Nil(t, "the default service account", func() error {
 		_, err := c.kube.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err
 	})
@@ -69,7 +70,7 @@ func (c *cluster) pod(t *testing.T, namespace, name, node string, change func(*c
 	if _, err := c.kube.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "pod "+name, func() error {
+	eventually.Nil(t, "pod "+name, func() error {
 		p, err := c.kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil && p.Status.Phase != corev1.PodRunning && len(p.Finalizers) == 0 {
 			return fmt.Errorf("it is %s", p.Status.Phase)
@@ -92,7 +93,7 @@ func (c *cluster) budget(t *testing.T, namespace, name, app string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the budget is counted", func() error {
+	eventually.Nil(t, "the budget is counted", func() error {
 		b, err := c.kube.PolicyV1().PodDisruptionBudgets(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil && (b.Status.ObservedGeneration < b.Generation || b.Status.CurrentHealthy == 0) {
 			return fmt.Errorf("its status is %+v", b.Status)
@@ -111,7 +112,7 @@ func (c *cluster) steps(t *testing.T, node string, o drain.Options, done func(dr
 		o.Since = time.Now()
 	}
 	var p drain.Progress
-	until(t, "node "+node+" is drained as far as that goes", func() error {
+	eventually.Nil(t, "node "+node+" is drained as far as that goes", func() error {
 		var err error
 		if p, err = drain.Step(t.Context(), c.kube, c.node(t, node), o); err != nil {
 			return err
@@ -122,21 +123,6 @@ func (c *cluster) steps(t *testing.T, node string, o drain.Options, done func(dr
 		return nil
 	})
 	return p
-}
-
-func until(t *testing.T, what string, try func() error) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in time: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 func names(pods []drain.Pod) string {
@@ -169,7 +155,7 @@ func TestDrain(t *testing.T) {
 					p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 				})
 				c.pod(t, namespace, "ended", node, nil)
-				until(t, "its end", func() error {
+				eventually.Nil(t, "its end", func() error {
 					p, err := c.kube.CoreV1().Pods(namespace).Get(t.Context(), "ended", metav1.GetOptions{})
 					if err != nil {
 						return err
@@ -341,7 +327,7 @@ func TestTrafficForgetsTheNode(t *testing.T) {
 		}
 		return n
 	}
-	until(t, "traffic", func() error {
+	eventually.Nil(t, "traffic", func() error {
 		if n := endpoints("from"); endpoints("") != 4 || n == 0 {
 			return fmt.Errorf("%d endpoints on the node", n)
 		}

@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // mortal ships the logs below dir until it is killed.
 func mortal(ctx context.Context, etcd, prefix, dir string) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}, DialTimeout: eventually.Limit})
 	if err != nil {
 		return err
 	}

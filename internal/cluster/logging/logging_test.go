@@ -20,6 +20,7 @@ import (
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -115,21 +116,10 @@ func (f *fixture) ask(types ...ekstypes.LogType) string {
 
 func (f *fixture) ended(update string) {
 	f.Helper()
-	f.until("the update to end", func() bool {
+	eventually.True(f, "the update to end", func() bool {
 		row, err := record.Updates(f.store).Get(f.Context(), update)
 		return err == nil && row.Value.Status == ekstypes.UpdateStatusSuccessful
 	})
-}
-
-func (f *fixture) until(what string, ok func() bool) {
-	f.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			f.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // append writes to a log as its component does.
@@ -161,7 +151,7 @@ func (f *fixture) expect(component string, want ...string) {
 			f.Logf("%s is %q, not %q", component, got, want)
 		}
 	}()
-	f.until(component+"'s events", func() bool {
+	eventually.True(f, component+"'s events", func() bool {
 		got = f.messages(component)
 		return slices.Equal(got, want)
 	})
@@ -402,7 +392,7 @@ func TestWhatWasWrittenBeforeIsNotShippedEvenWhenTheDaemonWasAway(t *testing.T) 
 	f := newFixture(t)
 	f.run()
 	f.append("kube-scheduler.log", "before\n")
-	f.until("the first look", func() bool { m, _ := f.events.Mark(marks + id); return m != nil })
+	eventually.True(f, "the first look", func() bool { m, _ := f.events.Mark(marks + id); return m != nil })
 	f.stop()
 	f.append("kube-scheduler.log", "before\n")
 	f.append(auditFile, "before\n")
@@ -414,7 +404,7 @@ func TestWhatWasWrittenBeforeIsNotShippedEvenWhenTheDaemonWasAway(t *testing.T) 
 	f.append(auditFile, "two\n")
 	f.expect("kube-scheduler", "one")
 	f.expect("kube-apiserver-audit", "two")
-	f.until("the old file to go", func() bool { return slices.Equal(f.files(), []string{auditFile, "kube-scheduler.log"}) })
+	eventually.True(f, "the old file to go", func() bool { return slices.Equal(f.files(), []string{auditFile, "kube-scheduler.log"}) })
 }
 
 func TestRotation(t *testing.T) {
@@ -431,7 +421,7 @@ func TestRotation(t *testing.T) {
 	f.append("kube-apiserver-audit-ffffffff.log", "6\n") // of another API server
 	f.run()
 	f.expect("kube-apiserver-audit", "1", "2", "3", "4", "5", "6")
-	f.until("shipped files to go", func() bool {
+	eventually.True(f, "shipped files to go", func() bool {
 		return slices.Equal(f.files(), []string{auditFile, "kube-apiserver-audit-ffffffff.log"})
 	})
 	f.append("kube-apiserver-audit-ffffffff.log", "7\n")
@@ -439,7 +429,7 @@ func TestRotation(t *testing.T) {
 	if err := RetireAuditLogs(f.dir, "ffffffff", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	f.until("the log of an API server that is gone to go", func() bool {
+	eventually.True(f, "the log of an API server that is gone to go", func() bool {
 		return slices.Equal(f.files(), []string{"kube-apiserver-audit-ffffffff.log"})
 	})
 	if strings.Contains(f.log.String(), "lost") {
@@ -511,7 +501,7 @@ func TestAFileThatThePowerCutIsNotShippedTwice(t *testing.T) {
 	p.Boot = "another"
 	f.events.marks[marks+id] = p.encode()
 	f.run()
-	f.until("the first look", func() bool {
+	eventually.True(f, "the first look", func() bool {
 		var p place
 		m, _ := f.events.Mark(marks + id)
 		return json.Unmarshal(m, &p) == nil && p.Boot == bootID
@@ -525,7 +515,7 @@ func TestLongLinesAreSplitBetweenCharacters(t *testing.T) {
 	long := "x" + strings.Repeat("ä", MaxMessage)
 	f.append("kube-scheduler.log", long+"\n"+strings.Repeat("y", MaxMessage)+"\nend\n")
 	f.run()
-	f.until("the end", func() bool { return slices.Contains(f.messages("kube-scheduler"), "end") })
+	eventually.True(f, "the end", func() bool { return slices.Contains(f.messages("kube-scheduler"), "end") })
 	got := f.messages("kube-scheduler")
 	if len(got) != 5 || got[0]+got[1]+got[2] != long || len(got[3]) != MaxMessage {
 		t.Errorf("%d events", len(got))
@@ -559,7 +549,7 @@ func TestWhatCannotBeStoredIsStoredLater(t *testing.T) {
 	f.events.refuse = errors.New("no space left on device")
 	f.append("kube-scheduler.log", "1\n")
 	f.run()
-	f.until("a failure", func() bool { return strings.Contains(f.log.String(), "no space left") })
+	eventually.True(f, "a failure", func() bool { return strings.Contains(f.log.String(), "no space left") })
 	f.events.mu.Lock()
 	f.events.refuse = nil
 	f.events.mu.Unlock()
@@ -596,7 +586,7 @@ func TestTheLogsOfADeletedClusterAreShippedAndForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.until("its marks to go", func() bool { m, _ := f.events.Marks(marks); return len(m) == 0 })
+	eventually.True(f, "its marks to go", func() bool { m, _ := f.events.Marks(marks); return len(m) == 0 })
 	if _, err := os.Stat(filepath.Join(f.root, id)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its directory is there again: %v", err)
 	}
@@ -616,11 +606,11 @@ func TestTheDiskIsGivenBack(t *testing.T) {
 	f.append(auditAside, "not wanted\n")
 	f.run()
 	for _, name := range []string{"kube-scheduler.log", "kube-apiserver.log"} {
-		f.until("the disk space of "+name, func() bool { return taken(f.T, filepath.Join(f.dir, name)) <= 21<<20 })
+		eventually.True(f, "the disk space of "+name, func() bool { return taken(f.T, filepath.Join(f.dir, name)) <= 21<<20 })
 	}
-	f.until("files that nobody wants to go", func() bool { return !slices.Contains(f.files(), auditAside) })
+	eventually.True(f, "files that nobody wants to go", func() bool { return !slices.Contains(f.files(), auditAside) })
 	f.append("kube-scheduler.log", "more\n")
-	f.until("the end", func() bool {
+	eventually.True(f, "the end", func() bool {
 		got := f.messages("kube-scheduler")
 		// Each of the long lines is 25 bytes longer than an event may be.
 		return len(got) == 52 && got[50] == "end" && got[51] == "more"

@@ -41,6 +41,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
 	"github.com/coracle-eks/coracle/internal/cluster/nodegroup"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -542,19 +543,9 @@ func (w *world) least(name string) func() int {
 	return func() int { cancel(); <-ended; return least }
 }
 
-func (w *world) until(what string, try func() error) {
+func (w *world) until(what string, look func() error) {
 	w.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not within a minute: %v", what, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually.Nil(w.t, what, look)
 }
 
 // explain tells what there was when a test failed.

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
@@ -96,7 +97,7 @@ func bootMachine(t *testing.T, units map[string]string, cgroups ...string) *mach
 		m.write(name, text)
 	}
 	m.cmd = exec.Command("/proc/self/exe")
-	m.cmd.Env = []string{"CORACLE_TEST_INIT=" + dir, "CORACLE_TEST_GRACE=5s", "CORACLE_TEST_CGROUPS=" + strings.ReplaceAll(strings.Join(cgroups, " "), "DIR", dir), "PATH=" + os.Getenv("PATH")}
+	m.cmd.Env = []string{"CORACLE_TEST_INIT=" + dir, "CORACLE_TEST_GRACE=" + eventually.Limit.String(), "CORACLE_TEST_CGROUPS=" + strings.ReplaceAll(strings.Join(cgroups, " "), "DIR", dir), "PATH=" + os.Getenv("PATH")}
 	m.cmd.Stdout, m.cmd.Stderr = m, m
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
@@ -110,7 +111,7 @@ func bootMachine(t *testing.T, units map[string]string, cgroups ...string) *mach
 			t.Logf("console:\n%s", m.output())
 		}
 	})
-	m.until("it answers", func() bool { _, err := initd.Call(dir+"/run", initd.Request{Verb: "status"}); return err == nil })
+	eventually.True(t, "it answers", func() bool { _, err := initd.Call(dir+"/run", initd.Request{Verb: "status"}); return err == nil })
 	return m
 }
 
@@ -128,15 +129,6 @@ func (m *machine) write(name, text string) {
 func (m *machine) read(name string) string {
 	data, _ := os.ReadFile(filepath.Join(m.dir, name))
 	return string(data)
-}
-
-func (m *machine) until(what string, holds func() bool) {
-	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			m.t.Fatalf("waited in vain until %s\nconsole:\n%s", what, m.output())
-		}
-	}
 }
 
 func (m *machine) call(verb string, units ...string) initd.Response {
@@ -159,7 +151,7 @@ func (m *machine) unit(name string) initd.UnitStatus {
 
 func (m *machine) untilState(name, active, sub string) {
 	m.t.Helper()
-	m.until(name+" is "+active+" ("+sub+")", func() bool { u := m.unit(name); return u.Active == active && (sub == "" || u.Sub == sub) })
+	eventually.True(m.t, name+" is "+active+" ("+sub+")", func() bool { u := m.unit(name); return u.Active == active && (sub == "" || u.Sub == sub) })
 }
 
 func TestBootOrderAndReport(t *testing.T) {
@@ -175,7 +167,7 @@ func TestBootOrderAndReport(t *testing.T) {
 		"default.target.wants/network-online.target": "[Unit]\n",
 		"default.target.wants/cloud-final.service":   "[Unit]\n",
 	})
-	m.until("it has booted", func() bool { r, _ := boot.Read(m.dir + "/report"); return !r.FinishedAt.IsZero() })
+	eventually.True(t, "it has booted", func() bool { r, _ := boot.Read(m.dir + "/report"); return !r.FinishedAt.IsZero() })
 	if got := m.read("order"); got != "first\nsecond\nthird x y\n" {
 		t.Errorf("the order is %q", got)
 	}
@@ -186,12 +178,11 @@ func TestBootOrderAndReport(t *testing.T) {
 	if u := m.unit("bad.service"); u.Active != "failed" || u.Result != "exit-code" || u.MainStatus != "code=exited, status=3/NOTIMPLEMENTED" {
 		t.Errorf("bad.service is %+v", u)
 	}
-	if log := m.read("journal/second.service.log"); !strings.Contains(log, " sh[") || !strings.Contains(log, "]: said this\n") {
-		t.Errorf("the journal of second.service is %q", log)
-	}
-	if !strings.Contains(m.output(), "[FAILED] Failed to start bad.service.") {
-		t.Errorf("the console does not tell of bad.service")
-	}
+	eventually.True(t, "the journal of second.service is there", func() bool { // what a process writes comes through a pipe
+		log := m.read("journal/second.service.log")
+		return strings.Contains(log, " sh[") && strings.Contains(log, "]: said this\n")
+	})
+	eventually.True(t, "the console tells of bad.service", func() bool { return strings.Contains(m.output(), "[FAILED] Failed to start bad.service.") })
 }
 
 func TestRestart(t *testing.T) {
@@ -199,17 +190,17 @@ func TestRestart(t *testing.T) {
 	m := bootMachine(t, map[string]string{
 		"always.service":  "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/runs; exec sleep 100'\nRestart=always\nRestartSec=10ms\n",
 		"failure.service": "[Service]\nExecStart=/bin/sh -c 'test -e DIR/go || exit 1'\nRestart=on-failure\nRestartSec=20ms\n[Unit]\nStartLimitIntervalSec=0\n",
-		"limited.service": "[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=1ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=60\n",
-		"forced.service":  "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/forced; kill -PIPE $$$$'\nRestart=on-failure\nRestartForceExitStatus=SIGPIPE\nRestartSec=1ms\n",
+		"limited.service": "[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=1ms\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h\n",
+		"forced.service":  "[Service]\nExecStart=/bin/sh -c 'echo run >> DIR/forced; kill -PIPE $$$$'\nRestart=on-failure\nRestartForceExitStatus=SIGPIPE\nRestartSec=1ms\n[Unit]\nStartLimitIntervalSec=1h\n",
 		"needs.service":   "[Unit]\nRequires=always.service\nAfter=always.service\n[Service]\nExecStart=/bin/sh -c 'echo up >> DIR/needs; exec sleep 100'\n",
 	})
 	if r := m.call("start", "needs.service", "failure.service", "limited.service", "forced.service"); len(r.Errors) != 0 {
 		t.Fatalf("start: %+v", r.Errors)
 	}
-	m.until("both have run", func() bool { return m.read("runs") == "run\n" && m.read("needs") == "up\n" })
+	eventually.True(t, "both have run", func() bool { return m.read("runs") == "run\n" && m.read("needs") == "up\n" })
 	pid := m.unit("always.service").MainPID
 	m.call("kill", "always.service")
-	m.until("it runs again, and what requires it", func() bool {
+	eventually.True(t, "it runs again, and what requires it", func() bool {
 		u := m.unit("always.service")
 		return u.Active == "active" && u.MainPID != pid && u.Restarts == 1 && m.unit("needs.service").Active == "active" && strings.Count(m.read("needs"), "up") == 2
 	})
@@ -219,7 +210,7 @@ func TestRestart(t *testing.T) {
 	if u := m.unit("limited.service"); u.Result != "start-limit-hit" {
 		t.Errorf("limited.service: %+v", u)
 	}
-	m.until("forced.service is run until the limit", func() bool { return strings.Count(m.read("forced"), "run") == 5 })
+	eventually.True(t, "forced.service is run until the limit", func() bool { return strings.Count(m.read("forced"), "run") == 5 })
 
 	if r := m.call("stop", "always.service"); len(r.Errors) != 0 {
 		t.Fatalf("stop: %+v", r.Errors)
@@ -249,7 +240,7 @@ time.sleep(100)'`
 	}
 	m.untilState("slow.service", "activating", "start")
 	m.write("ready", "")
-	m.until("it is ready", func() bool { u := m.unit("slow.service"); return u.Active == "active" && u.StatusText == "at work" })
+	eventually.True(t, "it is ready", func() bool { u := m.unit("slow.service"); return u.Active == "active" && u.StatusText == "at work" })
 	for name, want := range map[string]string{"never.service": "a timeout was exceeded", "leaves.service": "before it was ready", "masked.service": "is masked", "unknown.service": "not found"} {
 		if r := m.call("start", name); len(r.Errors) != 1 || !strings.Contains(r.Errors[0].Message, want) {
 			t.Errorf("start %s: %+v, want %q", name, r.Errors, want)
@@ -257,7 +248,7 @@ time.sleep(100)'`
 	}
 	m.call("start", "missing.service")
 	m.untilState("missing.service", "failed", "failed")
-	m.until("the journal says why missing.service failed", func() bool { // what a process writes comes through a pipe
+	eventually.True(t, "the journal says why missing.service failed", func() bool { // what a process writes comes through a pipe
 		log := m.read("journal/missing.service.log")
 		return strings.Contains(log, "Failed at step EXEC spawning /nonexistent/program: no such file or directory") && strings.Contains(log, "status=203/EXEC")
 	})
@@ -325,7 +316,7 @@ func TestShutdown(t *testing.T) {
 			})
 			m.untilState("top.service", "active", "running")
 			m.untilState("stubborn.service", "active", "running")
-			m.until("they handle the signal", func() bool { return len(m.read("up")) == len("base\ntop\n") })
+			eventually.True(t, "they handle the signal", func() bool { return len(m.read("up")) == len("base\ntop\n") })
 			how.end(m)
 			<-m.ended
 			status := m.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -383,7 +374,7 @@ func TestControlGroups(t *testing.T) {
 			family := "[Service]\nExecStart=/bin/sh -c 'sleep 1000 & sleep 1000 & wait'\n"
 			m := bootMachine(t, map[string]string{"whole.service": family, "kind.service": family + "KillMode=process\nSlice=runtime.slice\n"}, binds...)
 			m.call("start", "whole.service", "kind.service")
-			m.until("all run", func() bool { return m.unit("whole.service").Tasks == 3 && m.unit("kind.service").Tasks == 3 })
+			eventually.True(t, "all run", func() bool { return m.unit("whole.service").Tasks == 3 && m.unit("kind.service").Tasks == 3 })
 			if got := m.unit("kind.service").Cgroup; got != "/runtime.slice/kind.service" {
 				t.Errorf("the group of kind.service is %s", got)
 			}
@@ -405,7 +396,7 @@ func TestControlGroups(t *testing.T) {
 			<-m.ended
 			for _, b := range slices.Clone(binds) { // the last processes go with their namespace, which takes a moment
 				dir, _, _ := strings.Cut(b, ":")
-				m.until("its processes are gone", func() bool {
+				eventually.True(t, "its processes are gone", func() bool {
 					data, _ := os.ReadFile(dir + "/runtime.slice/kind.service/cgroup.procs")
 					return len(data) == 0
 				})
@@ -418,8 +409,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	t.Parallel()
 	m := bootMachine(t, map[string]string{"orphans.service": "[Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh -c '(sleep 0.05; echo late > DIR/late) & echo left'\n"})
 	m.call("start", "orphans.service")
-	m.until("the orphan has run", func() bool { return m.read("late") == "late\n" })
-	m.until("no process is left but init", func() bool {
+	eventually.True(t, "the orphan has run", func() bool { return m.read("late") == "late\n" })
+	eventually.True(t, "no process is left but init", func() bool {
 		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", m.cmd.Process.Pid, m.cmd.Process.Pid))
 		return len(strings.Fields(string(data))) == 0
 	})

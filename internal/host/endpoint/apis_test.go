@@ -11,6 +11,7 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -69,7 +70,7 @@ func TestAPIsAreInEveryVPC(t *testing.T) {
 	}
 	serves := func(ns, address string) {
 		t.Helper()
-		until(t, address+" in "+ns, func() bool {
+		eventually.True(t, address+" in "+ns, func() bool {
 			conn, err := dial(t, ns, net.Dialer{}, address)
 			return err == nil && callerKnown(conn, address)
 		})
@@ -107,7 +108,7 @@ func TestAPIsAreInEveryVPC(t *testing.T) {
 	}
 	refused := func(ns, address string) {
 		t.Helper()
-		until(t, "the end of "+address, func() bool {
+		eventually.True(t, "the end of "+address, func() bool {
 			conn, err := dial(t, ns, net.Dialer{}, address)
 			return err != nil || !callerKnown(conn, address)
 		})

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 func addrs(texts ...string) (all []netip.Addr) {
@@ -135,11 +136,11 @@ func TestResolverOnTheWire(t *testing.T) {
 		t.Helper()
 		var conn net.Conn
 		inside(t, ns, func() (err error) {
-			conn, err = net.DialTimeout(network, server+":53", 5*time.Second)
+			conn, err = net.DialTimeout(network, server+":53", eventually.Limit)
 			return err
 		})
 		defer conn.Close()
-		c := dns.Client{Timeout: 10 * time.Second, Net: network}
+		c := dns.Client{Timeout: eventually.Limit, Net: network}
 		reply, _, err := c.ExchangeWithConn(new(dns.Msg).SetQuestion(name, dns.TypeA), &dns.Conn{Conn: conn})
 		if err != nil {
 			t.Fatal(err)
@@ -212,9 +213,13 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 	silent, good := upstreamServer(t, false), upstreamServer(t, true)
 	u.servers = []string{silent, good}
 	for range 2 {
-		if reply := u.ask(query); reply == nil || len(reply.Answer) != 1 {
-			t.Fatalf("reply %v", reply)
-		}
+		eventually.Nil(t, "the next is asked", func() error {
+			delete(u.down, good) // a busy machine may not answer in time
+			if reply := u.ask(query); reply == nil || len(reply.Answer) != 1 {
+				return fmt.Errorf("reply %v", reply)
+			}
+			return nil
+		})
 		if got := u.up(); fmt.Sprint(got) != fmt.Sprint([]string{good}) {
 			t.Errorf("after a silence: %v", got)
 		}

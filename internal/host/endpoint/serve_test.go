@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // running is the endpoint process, in this one, and how it is told what to do.
@@ -52,7 +54,7 @@ func (p running) tell(c Config) map[string]string {
 	if err := writeConfig(p.dir, text); err != nil {
 		p.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), eventually.Limit)
 	defer cancel()
 	r, err := (&Controller{o: Options{Dir: p.dir}}).tell(ctx)
 	if err != nil {
@@ -95,21 +97,10 @@ func echo(t *testing.T, namespace, address, name string) string {
 // says reads a line that must come.
 func says(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(eventually.Limit))
 	line := make([]byte, len(want)+1)
 	if _, err := io.ReadFull(conn, line); err != nil || string(line) != want+"\n" {
 		t.Fatalf("read %q, %v; want %q", line, err, want)
-	}
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -129,7 +120,7 @@ func TestForwards(t *testing.T) {
 	}
 	connects := func(want string) net.Conn {
 		t.Helper()
-		conn, err := dial(t, client, net.Dialer{Timeout: 10 * time.Second}, "198.18.8.16:443")
+		conn, err := dial(t, client, net.Dialer{Timeout: eventually.Limit}, "198.18.8.16:443")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +147,7 @@ func TestForwards(t *testing.T) {
 	alive(second)
 	connects("two")
 	p.done(forward(two, "203.0.113.0/24", "198.18.8.2/31", "0.0.0.0/8"))
-	first.SetReadDeadline(time.Now().Add(10 * time.Second))
+	first.SetReadDeadline(time.Now().Add(eventually.Limit))
 	if n, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a connection that is no longer allowed lives on: %d bytes, %v", n, err)
 	}
@@ -178,26 +169,31 @@ func TestForwards(t *testing.T) {
 	}
 
 	// A server that is not there is waited for, and another one takes its place. A connection does not wait for ever.
+	eventually.Nil(t, "a connection finds the server that comes after it", func() error {
+		p.done(forward("127.0.0.1:1"))
+		early, err := dial(t, client, net.Dialer{Timeout: eventually.Limit}, "198.18.8.16:443")
+		if err != nil {
+			return err
+		}
+		defer early.Close()
+		p.done(forward(one))
+		early.SetReadDeadline(time.Now().Add(eventually.Limit))
+		_, err = io.ReadFull(early, make([]byte, len("one\n"))) // fails on a machine that takes longer to get here than connections wait
+		return err
+	})
 	p.done(forward("127.0.0.1:1"))
-	early, err := dial(t, client, net.Dialer{Timeout: 5 * time.Second}, "198.18.8.16:443")
+	lost, err := dial(t, client, net.Dialer{Timeout: eventually.Limit}, "198.18.8.16:443")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.done(forward(one))
-	says(t, early, "one")
-	p.done(forward("127.0.0.1:1"))
-	lost, err := dial(t, client, net.Dialer{Timeout: 5 * time.Second}, "198.18.8.16:443")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost.SetReadDeadline(time.Now().Add(20 * time.Second))
+	lost.SetReadDeadline(time.Now().Add(eventually.Limit))
 	if _, err = lost.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("without a server: %v", err)
 	}
 
 	// What is no longer wanted is closed, and the address is free.
 	p.done(Config{})
-	if _, err := dial(t, client, net.Dialer{Timeout: 5 * time.Second}, "198.18.8.16:443"); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := dial(t, client, net.Dialer{Timeout: eventually.Limit}, "198.18.8.16:443"); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("after the forward is gone: %v", err)
 	}
 }
@@ -214,7 +210,7 @@ func TestNamespacesMayComeLateAndBeMadeAnew(t *testing.T) {
 	}
 	for range 2 {
 		newNamespace(t, path)
-		until(t, "the forward", func() bool {
+		eventually.True(t, "the forward", func() bool {
 			conn, err := dial(t, path, net.Dialer{}, "127.0.0.1:443")
 			if err == nil {
 				says(t, conn, "here")
@@ -246,7 +242,7 @@ func TestEgress(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", address, "127.0.0.1")
-		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		conn.SetReadDeadline(time.Now().Add(eventually.Limit))
 		reader := bufio.NewReader(conn)
 		response, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,10 +12,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
@@ -204,18 +205,15 @@ func (h *host) machine(id string) record.Machine {
 
 func (h *host) until(id, what string, is func(record.Machine) bool) record.Machine {
 	h.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		m := h.machine(id)
-		if is(m) {
-			return m
+	var m record.Machine
+	eventually.Nil(h.t, id+" is "+what, func() error {
+		if m = h.machine(id); is(m) {
+			return nil
 		}
-		if time.Now().After(deadline) {
-			console, _ := os.ReadFile(filepath.Join(h.dir, "machines", id, consoleFile))
-			h.t.Fatalf("%s is not %s after 30 s: %+v\n%s", id, what, m, console)
-		}
-		time.Sleep(5 * time.Millisecond) // between looks
-	}
+		console, _ := os.ReadFile(filepath.Join(h.dir, "machines", id, consoleFile))
+		return fmt.Errorf("it is %+v\n%s", m, console)
+	})
+	return m
 }
 
 func inState(s ec2types.InstanceStateName) func(record.Machine) bool {
@@ -283,15 +281,13 @@ func TestTheLifeOfAMachine(t *testing.T) {
 		t.Fatal("a new daemon has restarted the machine")
 	}
 
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) { // between looks
+	eventually.Nil(t, "only the skeleton in use is left", func() error {
 		entries, err := os.ReadDir(filepath.Dir(old))
 		if err == nil && len(entries) == 1 && entries[0].Name() == "test" {
-			break
+			return nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("skeletons are %v, %v", entries, err)
-		}
-	}
+		return fmt.Errorf("there are %v, %v", entries, err)
+	})
 
 	// Reboot.
 	h.change(one, func(i *record.Instance) { i.Boot = 2 })
@@ -361,28 +357,22 @@ func TestAMachineComesBack(t *testing.T) {
 	h.until(one, "running", inState(ec2types.InstanceStateNameRunning))
 	h.run(one, "echo kept > /root/file")
 	boots := func() string {
-		deadline := time.Now().Add(30 * time.Second)
-		for {
-			var out bytes.Buffer
+		t.Helper()
+		var out bytes.Buffer
+		eventually.Nil(t, "a way into the machine", func() error {
+			out.Reset()
 			exit, err := Exec(t.Context(), h.owner, one, Command{Args: []string{"cat", "/proc/sys/kernel/random/boot_id", "/root/file"}, Stdout: &out})
-			if err == nil && exit == 0 {
-				return out.String()
+			if err == nil && exit != 0 {
+				err = fmt.Errorf("exit status %d", exit)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no way into the machine: %v", err)
-			}
-			time.Sleep(5 * time.Millisecond) // between looks
-		}
+			return err
+		})
+		return out.String()
 	}
 	first := boots()
 	again := func(what string) {
 		t.Helper()
-		deadline := time.Now().Add(30 * time.Second)
-		for boots() == first {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: it has not booted again", what)
-			}
-		}
+		eventually.True(t, what+": it boots again", func() bool { return boots() != first })
 		first = boots()
 		if !strings.HasSuffix(first, "kept\n") {
 			t.Fatalf("%s: the disk is another", what)
@@ -421,18 +411,11 @@ func TestAMachineComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.up()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	eventually.True(t, "an unknown machine is gone", func() bool {
 		_, err := os.Stat(filepath.Join(h.dir, "machines", one))
 		found, _ := process.Find(h.owner)
-		if errors.Is(err, os.ErrNotExist) && len(found) == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("an unknown machine is still there")
-		}
-		time.Sleep(5 * time.Millisecond) // between looks
-	}
+		return errors.Is(err, os.ErrNotExist) && len(found) == 0
+	})
 }
 
 func TestWhatCannotBeLaunchedIsTerminatedWithTheReason(t *testing.T) {

@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -234,16 +235,11 @@ func newWorld(t testing.TB) *world {
 			t.Error(err)
 		}
 	})
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		if _, err := w.client("machine", "").Get("http://" + Address + "/"); err == nil {
-			return w
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the service does not listen")
-		}
-		time.Sleep(10 * time.Millisecond) // between looks
-	}
+	eventually.Nil(t, "the service listens", func() error {
+		_, err := w.client("machine", "").Get("http://" + Address + "/")
+		return err
+	})
+	return w
 }
 
 func (w *world) service() *Service {
@@ -269,7 +265,7 @@ func (w *world) change(change func(*record.Instance)) {
 // client makes requests from inside a namespace, from a certain address if one is given.
 func (w *world) client(namespace, from string) *http.Client {
 	return &http.Client{
-		Timeout: 30 * time.Second,
+		Timeout: eventually.Limit,
 		Transport: &http.Transport{
 			DisableKeepAlives: true, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 			DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {

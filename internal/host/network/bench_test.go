@@ -12,6 +12,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -65,12 +66,12 @@ type stream struct {
 // open connects, and answers how to measure Gbit/s.
 func (s stream) open() func() float64 {
 	var l net.Listener
-	s.w.eventually("listen", func() (err error) {
+	eventually.Nil(s.w, "listen", func() (err error) {
 		l, err = s.w.Listen(s.w.Context(), s.to, "tcp", s.address)
 		return err
 	})
 	defer l.Close()
-	ctx, cancel := context.WithTimeout(s.w.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.w.Context(), eventually.Limit)
 	defer cancel()
 	out, err := s.w.Dial(ctx, s.from, "tcp", s.address)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -39,7 +40,7 @@ func TestMortal(t *testing.T) {
 	if err := json.Unmarshal([]byte(told), &m); err != nil {
 		t.Fatal(err)
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: m.Endpoints, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: m.Endpoints, DialTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func (w *world) die(t *testing.T, point string) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	limit := 20 * time.Second
+	limit := eventually.Limit
 	if point == "" {
 		// From its first instructions until it is done, which takes it about 200 ms.
 		limit = time.Duration(20+rand.IntN(250)) * time.Millisecond

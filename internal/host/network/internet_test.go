@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // somewhere is a network beyond the host: a namespace behind a link of the host's, as the real internet is behind eth0.
@@ -87,13 +89,13 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 		go func() {
 			c, err := sink.Accept()
 			if err == nil {
-				c.SetDeadline(time.Now().Add(20 * time.Second))
+				c.SetDeadline(time.Now().Add(eventually.Limit))
 				_, err = io.CopyN(io.Discard, c, size)
 				c.Close()
 			}
 			got <- err
 		}()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 		defer cancel()
 		c, err := w.Dial(ctx, instanceOf(server), "tcp", netip.AddrPortFrom(far, 81).String())
 		if err != nil {

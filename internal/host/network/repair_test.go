@@ -15,6 +15,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -38,31 +39,31 @@ func (w *world) whole(client, server record.NetworkInterface) {
 	w.Helper()
 	w.plugged(client, server)
 	var l, l2 net.Listener
-	w.eventually("listen", func() (err error) {
+	eventually.Nil(w, "listen", func() (err error) {
 		l, err = w.Listen(w.Context(), instanceOf(server), "tcp", "0.0.0.0:80")
 		return err
 	})
 	defer l.Close()
-	w.eventually("listen", func() (err error) {
+	eventually.Nil(w, "listen", func() (err error) {
 		l2, err = w.Listen(w.Context(), VPCNamespace(server.VPCID), "tcp", "169.254.169.254:80")
 		return err
 	})
 	defer l2.Close()
-	w.eventually("call inside the VPC", func() error {
+	eventually.Nil(w, "call inside the VPC", func() error {
 		c, err := w.Dial(w.Context(), instanceOf(client), "tcp", "10.0.1.11:80")
 		if err == nil {
 			c.Close()
 		}
 		return err
 	})
-	w.eventually("call from the host", func() error {
+	eventually.Nil(w, "call from the host", func() error {
 		c, err := dialer(true).Dial("tcp", w.publicAddress(1)+":80")
 		if err == nil {
 			c.Close()
 		}
 		return err
 	})
-	w.eventually("call the metadata service", func() error {
+	eventually.Nil(w, "call the metadata service", func() error {
 		c, err := w.Dial(w.Context(), instanceOf(client), "tcp", "169.254.169.254:80")
 		if err == nil {
 			c.Close()
@@ -240,7 +241,7 @@ func TestWhatIsDetachedOrDeletedGoes(t *testing.T) {
 	}
 	remove(w, record.NetworkInterfaces, server)
 	remove(w, record.VPCs, v.VPC)
-	w.eventually("remove the VPC", func() error {
+	eventually.Nil(w, "remove the VPC", func() error {
 		_, err := w.Identity(VPCNamespace(v.ID))
 		if err == nil {
 			return errors.New("the router is there")

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -18,7 +18,7 @@ import (
 func (w *world) echo(holder, address string) {
 	w.Helper()
 	var c net.PacketConn
-	w.eventually("listen on "+address, func() (err error) {
+	eventually.Nil(w, "listen on "+address, func() (err error) {
 		c, err = w.ListenPacket(w.Context(), holder, "udp", address)
 		return err
 	})
@@ -82,12 +82,11 @@ func (w *world) ping(holder, address string, wanted bool) error {
 }
 
 // persist tries what is wanted several times, as TCP would, and what is not once.
-func persist(wanted bool, f func() error) (err error) {
-	for deadline := time.Now().Add(patience(wanted)); ; {
-		if err = f(); err == nil || !wanted || time.Now().After(deadline) {
-			return err
-		}
+func persist(wanted bool, f func() error) error {
+	if !wanted {
+		return f()
 	}
+	return eventually.Try(10*time.Millisecond, f)
 }
 
 // attempt is a call, a datagram or a ping.
@@ -216,18 +215,17 @@ type connection struct {
 
 func (w *world) connect(holder, address string) connection {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
-	defer cancel()
-	c, err := w.Dial(ctx, holder, "tcp", address)
-	for errors.Is(err, unix.EINVAL) && ctx.Err() == nil { // a black hole, until the controller of the internet knows the address
-		c, err = w.Dial(ctx, holder, "tcp", address)
-	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	var c net.Conn
+	eventually.Nil(w, "connect to "+address, func() (err error) {
+		c, err = w.Dial(w.Context(), holder, "tcp", address)
+		if err != nil && !errors.Is(err, unix.EINVAL) { // a black hole, until the controller of the internet knows the address
+			return eventually.Never(err)
+		}
+		return err
+	})
 	w.Cleanup(func() { c.Close() })
 	var seen string
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(eventually.Limit))
 	if _, err := fmt.Fscanln(c, &seen); err != nil {
 		w.Fatal(err)
 	}
@@ -237,7 +235,7 @@ func (w *world) connect(holder, address string) connection {
 // alive fails the test unless the connection still echoes.
 func (c connection) alive() {
 	c.w.Helper()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(eventually.Limit))
 	if _, err := io.WriteString(c, "x"); err != nil {
 		c.w.Error(err)
 	}

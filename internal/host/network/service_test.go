@@ -11,6 +11,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -276,7 +277,7 @@ func TestTheLegOfACluster(t *testing.T) {
 	if _, err := record.ControlPlanes(w.store).Put(t.Context(), cluster.Key(), record.ControlPlane{ClusterID: id, NetworkInterfaceIDs: []string{first.ID, second.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("plug the cluster", func() error {
+	eventually.Nil(w, "plug the cluster", func() error {
 		ok, err := w.Plugged(id)
 		if err == nil && !ok {
 			err = errors.New("not plugged")
@@ -302,7 +303,7 @@ func TestTheLegOfACluster(t *testing.T) {
 	if err := w.store.Txn(t.Context(), record.ControlPlanes(w.store).RemoveOp(cluster.Key()), record.Clusters(w.store).RemoveOp(cluster.Key())); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("unplug the cluster", func() error {
+	eventually.Nil(w, "unplug the cluster", func() error {
 		if _, err := w.Identity(id); err == nil {
 			return fmt.Errorf("the leg is there")
 		}

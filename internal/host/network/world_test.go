@@ -17,6 +17,7 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -194,27 +195,11 @@ func defaultRoute(target string) record.Route {
 	return record.Route{Destination: "0.0.0.0/0", Target: target}
 }
 
-// eventually waits until f holds.
-func (w *world) eventually(what string, f func() error) {
-	w.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // plugged waits until the holders are plugged.
 func (w *world) plugged(enis ...record.NetworkInterface) {
 	w.Helper()
 	for _, e := range enis {
-		w.eventually("plug "+e.Attachment.InstanceID, func() error {
+		eventually.Nil(w, "plug "+e.Attachment.InstanceID, func() error {
 			ok, err := w.Plugged(e.Attachment.InstanceID)
 			if err == nil && !ok {
 				err = errors.New("not plugged")
@@ -235,7 +220,7 @@ func (w *world) settle(v vpc) {
 // patience is how long to wait for what is to come, and for what is not to come. A link that has just come up may lose its first packet.
 func patience(wanted bool) time.Duration {
 	if wanted {
-		return 10 * time.Second
+		return eventually.Limit
 	}
 	return 400 * time.Millisecond
 }
@@ -244,7 +229,7 @@ func patience(wanted bool) time.Duration {
 func (w *world) serve(holder, address string) {
 	w.Helper()
 	var l net.Listener
-	w.eventually("listen on "+address, func() (err error) {
+	eventually.Nil(w, "listen on "+address, func() (err error) {
 		l, err = w.Listen(w.Context(), holder, "tcp", address)
 		return err
 	})

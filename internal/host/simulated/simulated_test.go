@@ -36,6 +36,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -267,17 +268,6 @@ func (w *world) daemon() (stop func()) {
 	return stop
 }
 
-func (w *world) until(what string, done func() bool) {
-	w.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !done() {
-		if time.Now().After(deadline) {
-			w.Fatalf("not within a minute: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 func (w *world) machine(i record.Instance) record.Machine {
 	row, err := record.Machines(w.store).Get(w.Context(), i.Key())
 	if err != nil {
@@ -327,7 +317,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	bare := w.launch(5, joins, func(i *record.Instance) { i.InstanceProfileARN = "" })
 
 	for _, i := range []record.Instance{good, alone, wrong, stranger, bare} {
-		w.until("machine "+i.ID+" runs", func() bool {
+		eventually.True(t, "machine "+i.ID+" runs", func() bool {
 			m := w.machine(i)
 			return m.State == ec2types.InstanceStateNameRunning && m.Boot == 1 && m.InstanceStatus == ec2types.SummaryStatusOk && m.UserData != ""
 		})
@@ -336,12 +326,12 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 		t.Errorf("user data that name no cluster: %q", got)
 	}
 	for i, want := range map[*record.Instance]string{&stranger: "401 Unauthorized", &bare: "the instance has no profile", &alone: "join no cluster"} {
-		w.until("the console of "+i.ID+" says "+want, func() bool { return strings.Contains(w.console(*i), want) })
+		eventually.True(t, "the console of "+i.ID+" says "+want, func() bool { return strings.Contains(w.console(*i), want) })
 	}
 
 	name := w.nodeName(good)
 	var node *corev1.Node
-	w.until("the node is ready", func() bool {
+	eventually.True(t, "the node is ready", func() bool {
 		var err error
 		node, err = admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -366,7 +356,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	deploy(t, admin, "web", 12) // more than one network interface has addresses for
-	w.until("12 pods run", func() bool { return running(t, admin, "app=web") == 12 })
+	eventually.True(t, "12 pods run", func() bool { return running(t, admin, "app=web") == 12 })
 	pods, err := admin.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil {
 		t.Fatal(err)
@@ -394,12 +384,12 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	if err := admin.CoreV1().Pods("default").Delete(ctx, pods.Items[0].Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the pod is replaced", func() bool {
+	eventually.True(t, "the pod is replaced", func() bool {
 		_, err := admin.CoreV1().Pods("default").Get(ctx, pods.Items[0].Name, metav1.GetOptions{})
 		return err != nil && running(t, admin, "app=web") == 12
 	})
 	deploy(t, admin, "more", 4)
-	w.until("4 more pods run", func() bool { return running(t, admin, "app=more") == 4 })
+	eventually.True(t, "4 more pods run", func() bool { return running(t, admin, "app=more") == 4 })
 	all, err := admin.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -417,7 +407,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	if _, err := admin.CoreV1().Pods("default").Patch(ctx, lame, types.StrategicMergePatchType, []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the pod is ready again", func() bool {
+	eventually.True(t, "the pod is ready again", func() bool {
 		p, err := admin.CoreV1().Pods("default").Get(ctx, lame, metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 	})
@@ -426,7 +416,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	if _, err := admin.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the job completes", func() bool {
+	eventually.True(t, "the job completes", func() bool {
 		j, err := admin.BatchV1().Jobs("default").Get(ctx, "once", metav1.GetOptions{})
 		return err == nil && j.Status.Succeeded == 1
 	})
@@ -436,14 +426,14 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	w.full = errors.New("api error InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses")
 	w.mu.Unlock()
 	deploy(t, admin, "crowd", 8)
-	w.until("an event tells of the lack", func() bool {
+	eventually.True(t, "an event tells of the lack", func() bool {
 		events, err := admin.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreatePodSandBox"})
 		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message, "InsufficientFreeAddressesInSubnet")
 	})
 	w.mu.Lock()
 	w.full = nil
 	w.mu.Unlock()
-	w.until("the crowd runs after all", func() bool { return running(t, admin, "app=crowd") == 8 })
+	eventually.True(t, "the crowd runs after all", func() bool { return running(t, admin, "app=crowd") == 8 })
 
 	// The kubelet answers, in its own words.
 	pod := runningPods(t, admin, "app=more")[0]
@@ -472,15 +462,15 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 		return l.Spec.RenewTime.Time
 	}
 	w.want(good, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameStopped })
-	w.until("it is stopped", func() bool { return w.machine(good).State == ec2types.InstanceStateNameStopped })
+	eventually.True(t, "it is stopped", func() bool { return w.machine(good).State == ec2types.InstanceStateNameStopped })
 	before := lease()
 	w.want(good, func(i *record.Instance) { i.Wanted, i.Boot = ec2types.InstanceStateNameRunning, 2 })
-	w.until("it runs again", func() bool {
+	eventually.True(t, "it runs again", func() bool {
 		return w.machine(good).State == ec2types.InstanceStateNameRunning && w.machine(good).Boot == 2
 	})
-	w.until("its lease is renewed", func() bool { return lease().After(before) })
+	eventually.True(t, "its lease is renewed", func() bool { return lease().After(before) })
 	w.want(good, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameTerminated })
-	w.until("it is terminated", func() bool { return w.machine(good).State == ec2types.InstanceStateNameTerminated })
+	eventually.True(t, "it is terminated", func() bool { return w.machine(good).State == ec2types.InstanceStateNameTerminated })
 	row, err := record.Instances(w.store).Get(ctx, good.Key())
 	if err != nil {
 		t.Fatal(err)
@@ -488,7 +478,7 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 	if err := record.Instances(w.store).Delete(ctx, row); err != nil {
 		t.Fatal(err)
 	}
-	w.until("nothing is left of it", func() bool { return w.machine(good).InstanceID == "" && w.console(good) == "" })
+	eventually.True(t, "nothing is left of it", func() bool { return w.machine(good).InstanceID == "" && w.console(good) == "" })
 }
 
 // through is what comes back from a target through the egress socket.

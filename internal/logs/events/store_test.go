@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // open opens a store until the test ends.
@@ -29,7 +31,7 @@ func open(tb testing.TB, dir string, o Options) *Store {
 // waitFor waits until something is true of a group.
 func waitFor(tb testing.TB, s *Store, id GroupID, done func(*group) bool) {
 	tb.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(eventually.Limit)
 	for {
 		g := s.make(id)
 		g.mu.Lock()
@@ -41,7 +43,7 @@ func waitFor(tb testing.TB, s *Store, id GroupID, done func(*group) bool) {
 		select {
 		case <-changed:
 		case <-deadline:
-			tb.Fatal("it did not come true within a minute")
+			tb.Fatal("it does not come true")
 		}
 	}
 }

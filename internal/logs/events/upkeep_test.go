@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 func count(t *testing.T, s *Store, id GroupID, r Range) (n int) {
@@ -29,13 +30,12 @@ func count(t *testing.T, s *Store, id GroupID, r Range) (n int) {
 // shrinksTo waits until the store takes at most so many bytes: Pebble removes files in the background.
 func shrinksTo(t *testing.T, s *Store, want int64) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for s.DiskBytes() > want {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are left, not at most %d", s.DiskBytes(), want)
+	eventually.Nil(t, fmt.Sprintf("at most %d bytes are left", want), func() error {
+		if got := s.DiskBytes(); got > want {
+			return fmt.Errorf("there are %d", got)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 func TestDeletedDiskSpaceReturns(t *testing.T) {

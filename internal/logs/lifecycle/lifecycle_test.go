@@ -12,6 +12,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/logs/lifecycle"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -101,20 +102,6 @@ func (w *world) put(group, stream uint64, at time.Time, n int) {
 	}
 }
 
-// eventually waits for a condition.
-func (w *world) eventually(what string, is func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("never: %s", what)
-		}
-		select {
-		case <-w.t.Context().Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 func (w *world) count(group uint64) int64 { return w.events.GroupStat(events.GroupID(group)).Events }
 
 // What a deleted group, or one created again under its name, leaves behind goes: its streams' rows, its events, and their bytes on the disk.
@@ -137,8 +124,8 @@ func TestWhatAGroupLeavesGoes(t *testing.T) {
 	w.group(4, "again", nil)
 	w.stream(4, 41, "s")
 	w.put(4, 41, today, 1)
-	w.eventually("the events go", func() bool { return w.count(1) == 0 && w.count(2) == 0 })
-	w.eventually("the rows of the streams go", func() bool {
+	eventually.True(t, "the events go", func() bool { return w.count(1) == 0 && w.count(2) == 0 })
+	eventually.True(t, "the rows of the streams go", func() bool {
 		_, err1 := w.streams.Get(t.Context(), record.LogStreamKey(1, "s"))
 		_, err2 := w.streams.Get(t.Context(), record.LogStreamKey(2, "s"))
 		return errors.Is(err1, store.ErrNotFound) && errors.Is(err2, store.ErrNotFound)
@@ -146,7 +133,7 @@ func TestWhatAGroupLeavesGoes(t *testing.T) {
 	if w.count(3) != 1 || w.count(4) != 1 {
 		t.Errorf("the others have %d and %d events", w.count(3), w.count(4))
 	}
-	w.eventually("the disk space returns", func() bool { return w.events.DiskBytes()-empty < (full-empty)/8 })
+	eventually.True(t, "the disk space returns", func() bool { return w.events.DiskBytes()-empty < (full-empty)/8 })
 }
 
 // A stream's events go with it, also when its name is used again at once.
@@ -161,20 +148,20 @@ func TestWhatAStreamLeavesGoes(t *testing.T) {
 			w.put(1, id, today, 10)
 		}
 	})
-	w.eventually("what was left before goes", func() bool { return !slices.Contains(w.events.Streams(1), 14) })
+	eventually.True(t, "what was left before goes", func() bool { return !slices.Contains(w.events.Streams(1), 14) })
 	w.remove(w.streams.RemoveOp(record.LogStreamKey(1, "gone")))
 	w.stream(1, 15, "again")
 	w.put(1, 15, today, 1)
-	w.eventually("only 13 and 15 are left", func() bool { return slices.Equal(w.events.Streams(1), []events.StreamID{13, 15}) })
+	eventually.True(t, "only 13 and 15 are left", func() bool { return slices.Equal(w.events.Streams(1), []events.StreamID{13, 15}) })
 }
 
 // An event that was appended to a group which was gone by then is found within the hour.
 func TestLateEventsGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.put(1, 11, today, 1) })
-	w.eventually("what was left before goes", func() bool { return w.count(1) == 0 })
+	eventually.True(t, "what was left before goes", func() bool { return w.count(1) == 0 })
 	w.put(2, 21, today, 1)
-	w.eventually("an hour passes, and it goes", func() bool {
+	eventually.True(t, "an hour passes, and it goes", func() bool {
 		if w.clock.HasWaiters() {
 			w.clock.Step(time.Hour)
 		}
@@ -191,20 +178,19 @@ func TestRetention(t *testing.T) {
 	w.stream(1, 11, "s")
 	w.put(1, 11, today.Add(-100*time.Hour), 4000)
 	w.put(1, 11, today.Add(-71*time.Hour), 4000)
-	w.put(1, 11, today, 10)
+	w.put(1, 11, today.AddDate(10, 0, 0), 10) // so many hours do not pass here
 	w.group(2, "for ever", nil)
 	w.stream(2, 21, "s")
 	w.put(2, 21, today.Add(-100*time.Hour), 10)
 	full := w.events.DiskBytes()
 
 	w.group(1, "g", func(g *record.LogGroup) { g.RetentionDays = 3 })
-	w.eventually("what is older goes", func() bool { return w.count(1) == 4010 })
-	for range 3 { // two hours are enough, and one begins in the middle
-		w.eventually("the controllers wait for the hour", w.clock.HasWaiters)
+	eventually.True(t, "what is older goes", func() bool { return w.count(1) == 4010 })
+	eventually.True(t, "what has expired since goes", func() bool {
 		w.clock.Step(time.Hour)
-	}
-	w.eventually("what has expired since goes", func() bool { return w.count(1) == 10 })
-	w.eventually("the disk space returns", func() bool { return w.events.DiskBytes()-empty < (full-empty)/8 })
+		return w.count(1) == 10
+	})
+	eventually.True(t, "the disk space returns", func() bool { return w.events.DiskBytes()-empty < (full-empty)/8 })
 	if w.count(2) != 10 {
 		t.Errorf("a group without retention has %d events", w.count(2))
 	}

@@ -13,6 +13,7 @@ import (
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"k8s.io/utils/clock"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -137,20 +138,20 @@ func (l *logs) start(text string, groups []record.LogGroup, change ...func(*reco
 // await waits until the query satisfies what.
 func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (record.LogQueryRun, [][]logstypes.ResultField) {
 	l.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		run, rows, err := l.runner.Results(l.t.Context(), q, all)
-		if err != nil {
-			l.t.Fatal(err)
+	var run record.LogQueryRun
+	var rows [][]logstypes.ResultField
+	if err := eventually.Try(2*time.Millisecond, func() (err error) { // there are many queries
+		if run, rows, err = l.runner.Results(l.t.Context(), q, all); err != nil {
+			return eventually.Never(err)
 		}
-		if what(run) {
-			return run, rows
+		if !what(run) {
+			return fmt.Errorf("the query is %s", run.Status)
 		}
-		if time.Now().After(deadline) {
-			l.t.Fatalf("the query is still %s", run.Status)
-		}
-		<-time.After(2 * time.Millisecond)
+		return nil
+	}); err != nil {
+		l.t.Fatal(err)
 	}
+	return run, rows
 }
 
 // all is the page of everything.

@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -23,7 +24,7 @@ import (
 // time share one etcd, each under a prefix of its own.
 func New(t testing.TB) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: Prefix(t), Log: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: Prefix(t), Log: slog.New(slog.DiscardHandler), WriteTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func Prefix(t testing.TB) string {
 func Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	endpoint := shared.acquire(t)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func start(data string) (*embed.Etcd, error) {
 		return etcd, nil
 	case err := <-etcd.Err():
 		return nil, err
-	case <-time.After(30 * time.Second):
+	case <-time.After(eventually.Limit):
 		etcd.Close()
 		return nil, context.DeadlineExceeded
 	}

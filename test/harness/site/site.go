@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -215,7 +216,7 @@ func (s *Site) JSON(into any, args ...string) {
 func (s *Site) AwaitNodes(instances ...string) []Node {
 	s.t.Helper()
 	found := make([]Node, len(instances))
-	err := harness.Until(2*time.Minute, 200*time.Millisecond, func() error {
+	err := eventually.Try(200*time.Millisecond, func() error {
 		all := s.Nodes()
 		for i, id := range instances {
 			at := slices.IndexFunc(all, func(n Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+id) })
@@ -271,7 +272,7 @@ func (s *Site) Apply(manifest string) {
 // Await waits until kubectl's condition holds.
 func (s *Site) Await(condition string, what ...string) {
 	s.t.Helper()
-	out, errs, err := s.Try(s.Config, "kubectl", append([]string{"wait", "--timeout=110s", "--for=" + condition}, what...)...)
+	out, errs, err := s.Try(s.Config, "kubectl", append([]string{"wait", "--timeout=" + eventually.Limit.String(), "--for=" + condition}, what...)...)
 	if err != nil {
 		state, _, _ := s.Try(s.Config, "kubectl", "get", "pods,events", "-A", "-o", "wide")
 		s.t.Fatalf("kubectl wait --for=%s %s: %v\n%s%s\n%s", condition, strings.Join(what, " "), err, out, errs, state)

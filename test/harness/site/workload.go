@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -83,7 +84,7 @@ func (s *Site) Workload(nodegroup string) {
 	s.Await("condition=Available", "deployment/web", "deployment/batch", "-n", "demo")
 	s.Apply(fmt.Sprintf(client, strings.TrimSpace(s.Run(s.Config, "kubectl", "get", "service", "web", "-n", "demo", "-o", "jsonpath={.spec.clusterIP}"))))
 	s.Await("condition=Ready", "pod/client", "-n", "demo")
-	if err := harness.Until(time.Minute, 200*time.Millisecond, func() error {
+	if err := eventually.Try(200*time.Millisecond, func() error {
 		if out := s.Run(s.Config, "kubectl", "logs", "-n", "demo", "client"); !strings.Contains(out, "answered") {
 			return fmt.Errorf("the client of the Service says %q", out)
 		}

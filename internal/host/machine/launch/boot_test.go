@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -103,22 +103,10 @@ func (r *rig) console() string {
 	return string(b)
 }
 
-// until waits for something to become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !is() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 30 s", what)
-		}
-		time.Sleep(5 * time.Millisecond) // between looks
-	}
-}
-
 func (r *rig) untilStatus(what string, is func(Status) bool) Status {
 	r.t.Helper()
 	var s Status
-	until(r.t, what, func() bool {
+	eventually.True(r.t, what, func() bool {
 		var err error
 		s, err = ReadStatus(r.spec.Dir)
 		return err == nil && is(s)
@@ -128,7 +116,7 @@ func (r *rig) untilStatus(what string, is func(Status) bool) Status {
 
 func (r *rig) untilConsole(text string) {
 	r.t.Helper()
-	until(r.t, "the console shows "+text, func() bool { return strings.Contains(r.console(), text) })
+	eventually.True(r.t, "the console shows "+text, func() bool { return strings.Contains(r.console(), text) })
 }
 
 // pid1 is init's process ID on the host: the one child of launch.
@@ -229,7 +217,7 @@ func TestTheSwitchesOfAMachine(t *testing.T) {
 	}
 	r.untilStatus("rebooted", func(s Status) bool { return s.State == Running && s.Starts == 2 })
 	r.untilConsole("the same disk")
-	until(t, "it is up again", func() bool { return strings.Count(r.console(), "\nup\n") == 2 })
+	eventually.True(t, "it is up again", func() bool { return strings.Count(r.console(), "\nup\n") == 2 })
 	if r.pid1() == init {
 		t.Error("init is the same process")
 	}
@@ -239,16 +227,16 @@ func TestTheSwitchesOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.untilStatus("crashed and started", func(s Status) bool { return s.State == Running && s.Starts == 3 })
-	until(t, "it is up again", func() bool { return strings.Count(r.console(), "\nup\n") == 3 })
+	eventually.True(t, "it is up again", func() bool { return strings.Count(r.console(), "\nup\n") == 3 })
 
 	// The power fails.
 	init = r.pid1()
 	if err := syscall.Kill(r.supervisor.List("machine/")[0].PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "init ended with launch", func() bool { return errors.Is(syscall.Kill(init, 0), syscall.ESRCH) })
+	eventually.True(t, "init ended with launch", func() bool { return errors.Is(syscall.Kill(init, 0), syscall.ESRCH) })
 	r.untilStatus("started after the power failed", func(s Status) bool { return s.State == Running && s.Starts == 4 })
-	until(t, "it is up again", func() bool { return strings.Count(r.console(), "\nup\n") == 4 })
+	eventually.True(t, "it is up again", func() bool { return strings.Count(r.console(), "\nup\n") == 4 })
 
 	// Shut down from inside: it stays off.
 	if err := syscall.Kill(r.pid1(), syscall.SIGUSR2); err != nil {

@@ -1,0 +1,64 @@
+// Package eventually waits, in tests, for what another goroutine or process brings about.
+//
+// No test measures time: a machine may be ten times slower than the one a test was written on. So there is one limit, the same for all, and it is only
+// how long a test that will never pass takes to say so.
+package eventually
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Limit is how long tests wait for anything.
+const Limit = 5 * time.Minute
+
+// interval is the time from one look to the next. Looks are cheap: mostly at memory, or at an API on this host.
+const interval = 10 * time.Millisecond
+
+// Nil looks until there is no error, and fails the test with the last one after [Limit], or at once with one made by [Never]. What is awaited begins the message.
+func Nil(t testing.TB, what string, look func() error) {
+	t.Helper()
+	if err := Try(interval, look); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// True is [Nil] for looks that only say yes or no.
+func True(t testing.TB, what string, look func() bool) {
+	t.Helper()
+	Nil(t, what, func() error {
+		if !look() {
+			return errors.New("it is not so")
+		}
+		return nil
+	})
+}
+
+// Try looks as [Nil] does, at an interval that suits what a look costs, and returns the error: for what is not the test's own goroutine, and for
+// tests that have more to tell when they fail.
+func Try(interval time.Duration, look func() error) error {
+	deadline := time.Now().Add(Limit)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := look()
+		if err == nil {
+			return nil
+		}
+		var last never
+		if errors.As(err, &last) {
+			return last.error
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not after %s: %w", Limit, err)
+		}
+		<-tick.C
+	}
+}
+
+// Never is an error that further looks will not mend.
+func Never(err error) error { return never{err} }
+
+type never struct{ error }
