@@ -32,6 +32,9 @@ func (g *group) depart(ctx context.Context) (wait time.Duration, err error) {
 		return 0, nil
 	}
 	g.gone()
+	if err := g.returned(ctx); err != nil {
+		return 0, err
+	}
 	again, err := g.arrive(ctx)
 	if err != nil {
 		return 0, err
@@ -177,6 +180,18 @@ func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
 	}
 	again, err := g.warm(ctx)
 	return sooner(wait, again), err
+}
+
+// returned takes back that nodes leave that left for the warm pool and were back before anybody saw them there.
+func (g *group) returned(ctx context.Context) error {
+	for _, m := range g.members {
+		if l, leaving := g.leaving(m); leaving && l.Why == whyScaleIn && serves(m) {
+			if err := g.stay(ctx, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // waiting is since when an instance waits for the launch hook: one that comes from the warm pool was launched long before.

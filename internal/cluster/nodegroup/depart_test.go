@@ -46,6 +46,23 @@ func (w *world) left(name, id, why string, ok func(record.NodegroupLeaving) bool
 
 func spot(n *record.Nodegroup) { n.CapacityType = ekstypes.CapacityTypesSpot }
 
+// reused gives a group of two a warm pool, into which nodes go that it scales in.
+func reused(n *record.Nodegroup) {
+	n.WarmPool = &ekstypes.WarmPoolConfig{Enabled: aws.Bool(true), PoolState: ekstypes.WarmPoolStateStopped, MinSize: aws.Int32(0), MaxGroupPreparedCapacity: aws.Int32(2), ReuseOnScaleIn: aws.Bool(true)}
+}
+
+// pooled waits until an instance is stopped in the warm pool.
+func (w *world) pooled(name string) {
+	w.t.Helper()
+	w.until("one waits in the pool", func() error {
+		pool := must(w.scaling.DescribeWarmPool(w.t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String(w.state(name).AutoScalingGroup)}))(w.t).Instances
+		if len(pool) != 1 || pool[0].LifecycleState != astypes.LifecycleStateWarmedStopped {
+			return fmt.Errorf("there are %v", pool)
+		}
+		return nil
+	})
+}
+
 func TestDepartures(t *testing.T) {
 	t.Parallel()
 	shared := newWorld(t, nodegroup.Options{DrainTimeout: 10 * time.Second, JoinTimeout: 15 * time.Second})
@@ -151,20 +168,10 @@ func TestDepartures(t *testing.T) {
 			w.available("last", 2)
 		},
 		"a node that comes back from the warm pool takes pods again": func(w *world) {
-			w.create("warm", 2, func(n *record.Nodegroup) {
-				n.WarmPool = &ekstypes.WarmPoolConfig{Enabled: aws.Bool(true), PoolState: ekstypes.WarmPoolStateStopped, MinSize: aws.Int32(0), MaxGroupPreparedCapacity: aws.Int32(2), ReuseOnScaleIn: aws.Bool(true)}
-			})
+			w.create("warm", 2, reused)
 			members := w.members("warm")
-			pool := func() []astypes.Instance {
-				return must(w.scaling.DescribeWarmPool(w.t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String(w.state("warm").AutoScalingGroup)}))(w.t).Instances
-			}
 			w.desire("warm", 1)
-			w.until("one waits in the pool", func() error {
-				if p := pool(); len(p) != 1 || p[0].LifecycleState != astypes.LifecycleStateWarmedStopped {
-					return fmt.Errorf("there are %v", p)
-				}
-				return nil
-			})
+			w.pooled("warm")
 			if _, cordoned := w.nodes("warm"); len(cordoned) != 1 {
 				w.t.Errorf("cordoned: %v", cordoned)
 			}
@@ -192,4 +199,30 @@ func TestDepartures(t *testing.T) {
 			test(shared.in(t))
 		})
 	}
+}
+
+// TestANodeIsBackBeforeItWasSeenInTheWarmPool has the controller away while a node that it drained goes into the warm pool and comes back.
+func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nodegroup.Options{})
+	w.create("warm", 2, reused)
+	die := w.mortal()
+	w.halt()
+	w.desire("warm", 1)
+	die(time.Minute, "departure-drained")
+	for id := range w.state("warm").Leaving {
+		must(w.scaling.CompleteLifecycleAction(t.Context(), &autoscaling.CompleteLifecycleActionInput{
+			AutoScalingGroupName: aws.String(w.state("warm").AutoScalingGroup), LifecycleHookName: aws.String("Terminate-LC-Hook"), InstanceId: &id, LifecycleActionResult: aws.String("CONTINUE"),
+		}))(t)
+	}
+	w.pooled("warm")
+	w.desire("warm", 2)
+	w.until("it is on its way back", func() error {
+		if n := len(w.members("warm")); n != 2 {
+			return fmt.Errorf("the group has %d", n)
+		}
+		return nil
+	})
+	w.start()
+	w.settled("warm", 3, map[string]int{"1.35": 2})
 }
