@@ -56,6 +56,23 @@ func Mapped[T any](t store.Table[T], prefix string, of func(key string) []string
 	}
 }
 
+// Above makes a function for [Mapped] of the key of the row that the first n parts of a key name: of the cluster of what belongs to one, say.
+func Above(n int) func(key string) []string {
+	return func(key string) []string { return []string{store.Key(store.Parts(key)[:n]...)} }
+}
+
+// Below makes a function for [Mapped] of the keys in a table that have the first n parts of a key: of what belongs to a cluster, say. It finds none while
+// the table cannot be read; a controller that has it resyncs.
+func Below[T any](t store.Table[T], n int) func(key string) []string {
+	return func(key string) (keys []string) {
+		rows, _ := t.List(context.Background(), store.Prefix(store.Parts(key)[:n]...))
+		for _, row := range rows {
+			keys = append(keys, row.Key)
+		}
+		return keys
+	}
+}
+
 // Channel is the source of keys that something outside the store sends, such as the death of a process.
 func Channel(keys <-chan string) Source {
 	return func(ctx context.Context, changed func(string)) {

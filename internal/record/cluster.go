@@ -86,6 +86,9 @@ func (c Cluster) WantedVersion(last Update) string {
 	return c.Version
 }
 
+// ClusterKeyParts is how many parts [ClusterKey] has. The keys of what belongs to a cluster begin with them.
+const ClusterKeyParts = 3
+
 // ClusterKey is the key of a cluster in every table that has one row per cluster.
 func ClusterKey(account, region, name string) string { return store.Key(account, region, name) }
 

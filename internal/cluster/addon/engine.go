@@ -46,6 +46,8 @@ type engine struct {
 	roles    store.Table[record.Role]
 	servers  *apiserver.Connections[*server]
 	images   *images
+	// ofCluster gives the keys of the add-ons of the cluster whose key, or the key of what belongs to it, is given.
+	ofCluster func(key string) []string
 	// made is what an add-on's objects are; the catalogue's, but for tests.
 	made func(record.Cluster, record.ControlPlane, string, record.AddonConfig) (made, error)
 
@@ -78,9 +80,10 @@ func newEngine(o Options) *engine {
 		images: newImages(o.Provide, o.Patience),
 	}
 	e.made = e.fromCatalogue
+	e.ofCluster = reconcile.Below(e.addons, record.ClusterKeyParts)
 	e.servers = apiserver.New[*server](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: User, Agent: agent, What: "watch the objects of add-ons", Log: o.Log,
-		Wanted: func(_ context.Context, key string) bool { return len(e.ofCluster(key)) > 0 }, Wakes: reconcile.Mapped(e.addons, "", clusterOf),
+		Wanted: func(_ context.Context, key string) bool { return len(e.ofCluster(key)) > 0 }, Wakes: reconcile.Mapped(e.addons, "", reconcile.Above(record.ClusterKeyParts)),
 	})
 	return e
 }
@@ -113,12 +116,6 @@ func (e *engine) watch(ctx context.Context, changed func(key string)) {
 	})
 }
 
-// clusterOf is the key of the cluster of an add-on's key.
-func clusterOf(key string) []string {
-	at := store.Parts(key)
-	return []string{record.ClusterKey(at[0], at[1], at[2])}
-}
-
 func (e *engine) ofUpdate(key string) []string {
 	row, err := e.updates.Get(context.Background(), key)
 	if err != nil || row.Value.AddonName == "" {
@@ -126,19 +123,6 @@ func (e *engine) ofUpdate(key string) []string {
 	}
 	at := store.Parts(key)
 	return []string{record.AddonKey(at[0], at[1], at[2], row.Value.AddonName)}
-}
-
-// ofCluster takes the key of a cluster, or of a row that belongs to one.
-func (e *engine) ofCluster(key string) []string {
-	rows, err := e.addons.List(context.Background(), store.Prefix(store.Parts(key)[:3]...))
-	if err != nil {
-		return nil // the resync looks again
-	}
-	var keys []string
-	for _, row := range rows {
-		keys = append(keys, row.Key)
-	}
-	return keys
 }
 
 // ofRole takes the key of an IAM role.

@@ -142,6 +142,8 @@ type Controller struct {
 	instances  store.Table[record.Instance]
 	machines   store.Table[record.Machine]
 	servers    *apiserver.Connections[*server]
+	// ofCluster gives the keys of the groups of the cluster whose key, or the key of what belongs to it, is given.
+	ofCluster func(key string) []string
 
 	mu   sync.Mutex
 	keys map[string]string // keys of groups by their IDs, of those that were looked at
@@ -169,9 +171,10 @@ func New(o Options) *Controller {
 		activities: record.AutoScalingActivities(o.Store), instances: record.Instances(o.Store),
 		machines: record.Machines(o.Store),
 	}
+	c.ofCluster = reconcile.Below(c.groups, record.ClusterKeyParts)
 	c.servers = apiserver.New[*server](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: user, Agent: agent, What: "watch the nodes of node groups", Log: o.Log,
-		Wanted: c.hasGroups, Wakes: reconcile.Mapped(c.groups, "", clusterOf),
+		Wanted: c.hasGroups, Wakes: reconcile.Mapped(c.groups, "", reconcile.Above(record.ClusterKeyParts)),
 	})
 	return c
 }

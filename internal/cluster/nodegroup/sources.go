@@ -12,12 +12,6 @@ import (
 
 // The keys of groups that a row of another table concerns.
 
-// clusterOf is the key of the cluster of a group's key.
-func clusterOf(key string) []string {
-	at := store.Parts(key)
-	return []string{record.ClusterKey(at[0], at[1], at[2])}
-}
-
 func (c *Controller) ofUpdate(key string) []string {
 	row, err := c.updates.Get(context.Background(), key)
 	if err != nil || row.Value.NodegroupName == "" {
@@ -25,19 +19,6 @@ func (c *Controller) ofUpdate(key string) []string {
 	}
 	at := store.Parts(key)
 	return []string{record.NodegroupKey(at[0], at[1], at[2], row.Value.NodegroupName)}
-}
-
-// ofCluster takes the key of a cluster, or of a row that belongs to one.
-func (c *Controller) ofCluster(key string) []string {
-	rows, err := c.groups.List(context.Background(), store.Prefix(store.Parts(key)[:3]...))
-	if err != nil {
-		return nil // the resync looks again
-	}
-	var keys []string
-	for _, row := range rows {
-		keys = append(keys, row.Key)
-	}
-	return keys
 }
 
 // hasGroups says that a cluster has node groups.
