@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	d.AwaitStatus("dev", ekstypes.ClusterStatusActive)
-	w := &world{Daemon: d, t: t, admin: d.Kubeconfig("dev")}
+	w := &world{Daemon: d, t: t, admin: d.Login("dev")}
 
 	_, errs, err := d.Try("", "coracle", "audit", "ds/aws-node")
 	const enable = `aws eks update-cluster-config --name dev --logging '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'`
@@ -98,6 +98,7 @@ func (w *world) enter(role, session string) string {
 	w.Run("", "aws", "eks", "update-kubeconfig", "--name", "dev", "--kubeconfig", config)
 	w.Run(config, "kubectl", "config", "set-credentials", "arn:aws:eks:"+harness.Region+":111122223333:cluster/dev", "--exec-env", "AWS_ACCESS_KEY_ID="+assumed.Credentials.AccessKeyId,
 		"--exec-env", "AWS_SECRET_ACCESS_KEY="+assumed.Credentials.SecretAccessKey, "--exec-env", "AWS_SESSION_TOKEN="+assumed.Credentials.SessionToken)
+	w.KeepToken(config)
 	return config
 }
 

@@ -23,7 +23,7 @@ func TestAClusterComesBackFromABackup(t *testing.T) {
 	}
 	d.CreateCluster("ark", "1.35", d.ClusterRole(), d.Subnets())
 	d.AwaitStatus("ark", ekstypes.ClusterStatusActive)
-	config := d.Kubeconfig("ark")
+	config := d.Login("ark")
 	d.Run(config, "kubectl", "create", "namespace", "before")
 	d.Run(config, "kubectl", "-n", "before", "create", "secret", "generic", "s", "--from-literal=a=precious")
 

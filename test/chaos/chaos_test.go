@@ -305,7 +305,7 @@ func TestEveryProcessComesBack(t *testing.T) {
 	p := &phoenix{Daemon: d, t: t}
 	d.CreateCluster("phoenix", "1.35", d.ClusterRole(), d.Subnets())
 	d.AwaitStatus("phoenix", ekstypes.ClusterStatusActive)
-	config := d.Kubeconfig("phoenix")
+	config := d.Login("phoenix")
 	p.kubectl(config, "create", "configmap", "kept", "--from-literal=a=b")
 	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "aws-cloud-controller-manager", "etcd", "endpoint"} {
 		before := p.pid(name)

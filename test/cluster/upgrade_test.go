@@ -44,7 +44,7 @@ func TestAnUpgradeThatDoesNotComeUpIsTakenBack(t *testing.T) {
 	d := harness.Start(t, "CORACLE_BUNDLES="+bundles)
 	d.CreateCluster("old", "1.35", d.ClusterRole(), d.Subnets())
 	d.AwaitStatus("old", ekstypes.ClusterStatusActive)
-	config := d.Kubeconfig("old")
+	config := d.Login("old")
 	d.Run(config, "kubectl", "create", "configmap", "kept")
 
 	client := eks.NewFromConfig(d.Config())

@@ -89,6 +89,7 @@ type Daemon struct {
 	extra  []string // environment of the daemon itself
 	home   string
 	log    *os.File
+	logins sync.Map // *login by kubeconfig
 
 	mu     sync.Mutex
 	serve  *exec.Cmd
@@ -301,12 +302,15 @@ func (d *Daemon) ConfigFor(id, secret, session string) aws.Config {
 }
 
 // Command is a command of one of the real clients, in the environment that `coracle env` prints.
-// kubeconfig may be empty.
+// kubeconfig may be empty. When [Daemon.KeepToken] cannot keep it, the command does not start and says why.
 func (d *Daemon) Command(ctx context.Context, kubeconfig, name string, args ...string) *exec.Cmd {
 	if name == "coracle" {
 		name = d.binary
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
+	if cmd.Err == nil {
+		cmd.Err = d.refresh(ctx, kubeconfig)
+	}
 	cmd.Env = append(append(os.Environ(), d.Env...),
 		"HOME="+d.home, // no ~/.aws or ~/.kube of the person who runs the tests
 		"PYENV_VERSION="+os.Getenv("PYENV_VERSION"),

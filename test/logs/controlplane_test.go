@@ -54,7 +54,7 @@ func TestControlPlaneLogs(t *testing.T) {
 		"--resources-vpc-config", "subnetIds="+strings.Join(d.Subnets(), ","),
 		"--logging", `{"clusterLogging":[{"types":["api","audit","authenticator","controllerManager","scheduler"],"enabled":true}]}`)
 	d.AwaitStatus("logged", ekstypes.ClusterStatusActive)
-	config := d.Kubeconfig("logged")
+	config := d.Login("logged")
 	d.Run(config, "kubectl", "create", "configmap", "found", "--from-literal=a=b")
 	written := time.Now()
 

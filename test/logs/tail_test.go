@@ -236,7 +236,7 @@ for event in response["responseStream"]:
 		const name, pattern = "/aws/eks/tailed/cluster", `{ $.objectRef.resource = configmaps && $.objectRef.name = "tailed-*" && $.verb = create }`
 		arn := "arn:aws:logs:" + harness.Region + ":111122223333:log-group:" + name
 		stream := liveTail(t, d, &cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{arn}, LogStreamNamePrefixes: []string{"kube-apiserver-audit-"}, LogEventFilterPattern: aws.String(pattern)})
-		config := d.Kubeconfig("tailed")
+		config := d.Login("tailed")
 		d.Run(config, "kubectl", "create", "configmap", "other", "--from-literal=a=b")
 		d.Run(config, "kubectl", "create", "configmap", "tailed-1", "--from-literal=a=b")
 		if e := first(t, stream); !strings.Contains(*e.Message, `"tailed-1"`) || !strings.HasPrefix(*e.LogStreamName, "kube-apiserver-audit-") || *e.LogGroupIdentifier != "111122223333:"+name {

@@ -30,7 +30,7 @@ func TestManyGroups(t *testing.T) {
 	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"} {
 		d.AWS(nil, "iam", "attach-role-policy", "--role-name", site.NodeRole, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
 	}
-	config := d.Kubeconfig("many")
+	config := d.Login("many")
 	client := eks.NewFromConfig(d.Config())
 	for i := range groups {
 		_, err := client.CreateNodegroup(t.Context(), &eks.CreateNodegroupInput{

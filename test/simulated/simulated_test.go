@@ -53,7 +53,7 @@ func newSite(t testing.TB, subnets func(*harness.Daemon) []string) *site {
 	s.nodeRole()
 	c := d.AwaitStatus(cluster, "ACTIVE")
 	s.group = *c.ResourcesVpcConfig.ClusterSecurityGroupId
-	s.config = d.Kubeconfig(cluster)
+	s.config = d.Login(cluster)
 	s.image = strings.TrimSpace(d.Run("", "aws", "ssm", "get-parameter", "--query", "Parameter.Value", "--output", "text",
 		"--name", "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"))
 	return s

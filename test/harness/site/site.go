@@ -55,7 +55,7 @@ func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	s.Role(NodeRole, "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly")
 	c := d.AwaitStatus(cluster, "ACTIVE")
 	s.Endpoint, s.Authority, s.Group = *c.Endpoint, *c.CertificateAuthority.Data, *c.ResourcesVpcConfig.ClusterSecurityGroupId
-	s.Config = d.Kubeconfig(cluster)
+	s.Config = d.Login(cluster)
 	d.Run("", "coracle", "images", "load", "--data-dir", d.Dir, harness.AgnhostArchive(t))
 	return s
 }
