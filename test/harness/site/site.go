@@ -198,26 +198,47 @@ func (n Node) Address(kind string) string {
 // Nodes are all nodes of the cluster.
 func (s *Site) Nodes() []Node {
 	s.t.Helper()
+	all, err := s.nodes()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+func (s *Site) nodes() ([]Node, error) {
 	var list struct{ Items []Node }
-	s.JSON(&list, "get", "nodes")
-	return list.Items
+	err := s.json(&list, "get", "nodes")
+	return list.Items, err
 }
 
 // JSON decodes what kubectl prints.
 func (s *Site) JSON(into any, args ...string) {
 	s.t.Helper()
-	text := s.Run(s.Config, "kubectl", append(args, "-o", "json")...)
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, text)
+	if err := s.json(into, args...); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
-// AwaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order.
+func (s *Site) json(into any, args ...string) error {
+	text, errs, err := s.Try(s.Config, "kubectl", append(args, "-o", "json")...)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), into)
+	}
+	if err != nil {
+		return fmt.Errorf("kubectl %s: %w\n%s%s", strings.Join(args, " "), err, text, errs)
+	}
+	return nil
+}
+
+// AwaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order. The API server may be on its way up.
 func (s *Site) AwaitNodes(instances ...string) []Node {
 	s.t.Helper()
 	found := make([]Node, len(instances))
 	err := eventually.Try(200*time.Millisecond, func() error {
-		all := s.Nodes()
+		all, err := s.nodes()
+		if err != nil {
+			return err
+		}
 		for i, id := range instances {
 			at := slices.IndexFunc(all, func(n Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+id) })
 			if at < 0 {
