@@ -1,6 +1,7 @@
 package authenticator
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -327,7 +328,7 @@ func TestMapping(t *testing.T) {
 			}
 			token := test.token(f)
 			var got authenticationv1.TokenReviewStatus
-			eventually.Nil(t, "it is judged", func() error {
+			eventually.Within(t, effect, "it is judged", func() error {
 				got = f.authenticate(token)
 				if got.Authenticated == (test.denied == "") && strings.Contains(got.Error, test.denied) {
 					return nil
@@ -361,7 +362,7 @@ func TestChangesTakeEffect(t *testing.T) {
 	}
 	becomes := func(want string) {
 		t.Helper()
-		eventually.Nil(t, fmt.Sprintf("the user is %q", want), func() error {
+		eventually.Within(t, effect, fmt.Sprintf("the user is %q", want), func() error {
 			if got := f.authenticate(token).User.Username; got != want {
 				return fmt.Errorf("it is %q", got)
 			}
@@ -420,11 +421,13 @@ func TestClusterThatComesAndGoes(t *testing.T) {
 	if status != http.StatusNotFound {
 		t.Errorf("the old cluster: %d %s", status, body)
 	}
-	eventually.True(t, "the old cluster is forgotten", func() bool {
+	eventually.Within(t, effect, "the old cluster is forgotten", func() error {
 		f.auth.mu.Lock()
 		defer f.auth.mu.Unlock()
-		_, ok := f.auth.served[clusterID]
-		return !ok
+		if _, ok := f.auth.served[clusterID]; ok {
+			return errors.New("it is remembered")
+		}
+		return nil
 	})
 	f.put(f.store.Txn(t.Context(), record.Issuers(f.store).RemoveOp(store.Key(clusterID))))
 	if status, body = f.post("/clusters/"+clusterID+"/authenticate", &authenticationv1.TokenReview{}, nil); status != http.StatusNotFound {

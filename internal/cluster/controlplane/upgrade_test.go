@@ -98,6 +98,9 @@ func TestUpgrade(t *testing.T) {
 	if out.failed > 0 {
 		t.Errorf("%d of %d requests failed: %s", out.failed, out.asked, out.errs[0])
 	}
+	if out.longest > 3*time.Second {
+		t.Errorf("the API server was out for %v", out.longest)
+	}
 	for i, e := range out.errs {
 		if i < 5 {
 			t.Log(e)
