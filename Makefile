@@ -24,7 +24,8 @@ export CORACLE_NODE ?= $(CURDIR)/bin/node
 ##@ Use
 
 .PHONY: up
-up: build ## build, start the daemon in the background, say what to do next
+up: build ## build, install what this machine lacks, start the daemon in the background, say what to do next
+	@scripts/setup --if-possible
 	@bin/coracle up
 
 .PHONY: down
@@ -32,7 +33,7 @@ down: ## stop the daemon; clusters keep running
 	@bin/coracle down
 
 .PHONY: demo
-demo: tested-bundles up ## a guided tour: cluster, nodes, pods, access, upgrade
+demo: up ## a guided tour: cluster, nodes, pods, access; and an upgrade, once a second version is built
 	@bin/coracle demo
 
 .PHONY: build
@@ -62,7 +63,7 @@ bundles: ## build every version of Kubernetes (about four minutes each, once)
 ##@ Develop
 
 .PHONY: setup
-setup: ## install what the tests need and this machine lacks (aws, kubectl)
+setup: ## install what the tests need and this machine lacks (aws, kubectl, runc, ...)
 	@scripts/setup
 
 .PHONY: test

@@ -42,9 +42,15 @@ func Demo(ctx context.Context, w io.Writer, dir datadir.Dir, bundles, cluster st
 		return err
 	}
 	defer os.RemoveAll(d.scratch)
-	for _, step := range []func(context.Context) error{
-		d.introduce, d.makeRole, d.findSubnets, d.createCluster, d.greet, d.useIt, d.createNodegroup, d.runPods, d.letSomebodyIn, d.whoDidIt, d.upgrade, d.upgradeNodes,
-	} {
+	steps := []func(context.Context) error{
+		d.introduce, d.makeRole, d.findSubnets, d.createCluster, d.greet, d.useIt, d.createNodegroup, d.runPods, d.letSomebodyIn, d.whoDidIt,
+	}
+	if d.canUpgrade {
+		steps = append(steps, d.upgrade, d.upgradeNodes)
+	} else {
+		steps = append(steps, d.offerUpgrade)
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -64,9 +70,7 @@ type demo struct {
 	cluster string
 	role    string // of the cluster
 	reader  string // of somebody who may look
-	from    kubernetes.Version
-	to      kubernetes.Version
-	kube    string // the bundle, whose kubectl is used
+	demoVersions
 	scratch string
 
 	region   string
@@ -83,6 +87,45 @@ type demo struct {
 	subnets   []string
 }
 
+// demoVersions are the Kubernetes versions of a tour.
+type demoVersions struct {
+	from kubernetes.Version // of the new cluster
+	kube string             // its program, whose kubectl is used
+	// to is the next version, which the cluster is upgraded to if its program is built (canUpgrade).
+	to         kubernetes.Version
+	canUpgrade bool
+}
+
+// chooseDemoVersions chooses among the versions that find finds: the default version, or the version nearest to it that can be
+// upgraded, or the newest.
+func chooseDemoVersions(find func(minor string) (string, error)) (demoVersions, error) {
+	versions := kubernetes.Versions()
+	paths := make([]string, len(versions)+1)
+	for i, v := range versions {
+		path, err := find(v.Minor)
+		if err != nil && !errors.Is(err, bundle.ErrNotBuilt) {
+			return demoVersions{}, err
+		}
+		paths[i] = path
+	}
+	var chosen demoVersions
+	for i, v := range versions {
+		switch {
+		case paths[i] == "":
+			continue
+		case v.Minor == kubernetes.Default, chosen.kube == "", !chosen.canUpgrade && chosen.from.Minor != kubernetes.Default:
+			chosen = demoVersions{from: v, kube: paths[i], canUpgrade: paths[i+1] != ""}
+			if i+1 < len(versions) {
+				chosen.to = versions[i+1]
+			}
+		}
+	}
+	if chosen.kube == "" {
+		return demoVersions{}, errors.New("no version of Kubernetes is built yet")
+	}
+	return chosen, nil
+}
+
 func newDemo(w io.Writer, dir datadir.Dir, bundles, cluster string) (*demo, error) {
 	s, err := dir.ReadSettings()
 	if err != nil {
@@ -96,26 +139,8 @@ func newDemo(w io.Writer, dir datadir.Dir, bundles, cluster string) (*demo, erro
 		w: w, dir: dir, real: realMachines(s), cluster: cluster, role: cluster + "-cluster", reader: cluster + "-reader",
 		region: s.Region, endpoint: EndpointURL(s.Listen), root: all[s.Account],
 	}
-	// Upgrade from the version before to the default, or from the default to the one after.
-	versions := kubernetes.Versions()
-	i := slices.IndexFunc(versions, func(v kubernetes.Version) bool { return v.Minor == kubernetes.Default })
-	if i+1 < len(versions) {
-		d.from, d.to = versions[i], versions[i+1]
-	} else {
-		d.from, d.to = versions[i-1], versions[i]
-	}
-	finder := bundle.New(bundle.Options{Dir: bundles, DataDir: string(dir)})
-	for _, v := range []kubernetes.Version{d.from, d.to} {
-		path, err := finder.Find(v.Minor)
-		if errors.Is(err, bundle.ErrNotBuilt) {
-			return nil, fmt.Errorf("the tour needs Kubernetes %s and %s, and %s is not built yet: build it (about four minutes) with \"coracle bundles %s%s\"", d.from.Minor, d.to.Minor, v.Minor, v.Minor, dataDirFlag(dir))
-		}
-		if err != nil {
-			return nil, err
-		}
-		if v == d.from {
-			d.kube = path
-		}
+	if d.demoVersions, err = chooseDemoVersions(bundle.New(bundle.Options{Dir: bundles, DataDir: string(dir)}).Find); err != nil {
+		return nil, fmt.Errorf("%w: build it (about four minutes) with \"coracle bundles %s%s\"", err, kubernetes.Default, dataDirFlag(dir))
 	}
 	config := d.config(d.root.AccessKeyID, d.root.SecretAccessKey, "")
 	d.iam, d.ec2, d.eks, d.sts = iam.NewFromConfig(config), ec2.NewFromConfig(config), eks.NewFromConfig(config), sts.NewFromConfig(config)
@@ -429,6 +454,17 @@ func (d *demo) upgrade(ctx context.Context) error {
 		return err
 	}
 	return d.kubectl(ctx, d.sts, "--namespace", "harbour", "get", "configmap", "crew")
+}
+
+// offerUpgrade says how to see what this tour leaves out.
+func (d *demo) offerUpgrade(context.Context) error {
+	if d.to.Minor == "" {
+		d.say("Kubernetes " + d.from.Minor + " is the newest version here, so this tour shows no upgrade.")
+		return nil
+	}
+	d.say("Kubernetes "+d.to.Minor+" is not built yet, so this tour shows no upgrade. To build it (about four minutes):",
+		"coracle bundles "+d.to.Minor+dataDirFlag(d.dir))
+	return nil
 }
 
 func (d *demo) cleanUp(ctx context.Context) error {
