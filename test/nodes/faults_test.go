@@ -91,6 +91,11 @@ func TestInstancesStopAndStart(t *testing.T) {
 	s := newSite(t, "sleeper", "1.35")
 	id := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap(""))[0]
 	name := s.AwaitNodes(id)[0].Metadata.Name
+	// As on AWS, an instance that starts again gets no public address of its subnet if the VPC CNI has attached a second network
+	// interface before the stop. An Elastic IP address stays with it.
+	var address struct{ AllocationId string }
+	s.AWS(&address, "ec2", "allocate-address")
+	s.AWS(nil, "ec2", "associate-address", "--instance-id", id, "--allocation-id", address.AllocationId)
 
 	s.AWS(nil, "ec2", "stop-instances", "--instance-ids", id)
 	s.Run("", "aws", "ec2", "wait", "instance-stopped", "--instance-ids", id)
