@@ -44,7 +44,11 @@ var nodeIdentity = map[string]struct {
 	hyperpodLinux: {"system:node:{{SessionName}}", []string{"system:nodes"}},
 }
 
-const sessionName = "{{SessionName}}"
+// Templates in usernames: the name of the role's session, with "@" as "-" or as it is.
+const (
+	sessionName    = "{{SessionName}}"
+	sessionNameRaw = "{{SessionNameRaw}}"
+)
 
 // principal is an IAM identity, from its ARN.
 type principal struct {
@@ -259,20 +263,18 @@ func (s *Service) newEntry(cluster string, p principal, in *eks.CreateAccessEntr
 	return e, nil
 }
 
-// reservedPrefixes begin names that belong to Kubernetes and AWS.
-var reservedPrefixes = []string{"system:", "eks:", "aws:", "amazon:", "iam:"}
-
-// checkGroups checks Kubernetes groups and removes repetitions.
+// checkGroups checks Kubernetes groups and removes repetitions. A group is a plain name: only usernames are templates.
 func checkGroups(cluster string, groups []string) ([]string, error) {
 	var out []string
 	for _, g := range groups {
-		for _, prefix := range reservedPrefixes {
-			if strings.HasPrefix(g, prefix) {
-				return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, it cannot start with %s", g, prefix)
-			}
+		if prefix, reserved := accesspolicy.ReservedPrefix(g); reserved {
+			return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, it cannot start with %s", g, prefix)
 		}
 		if g == "" {
 			return nil, invalidParameter(cluster, "A kubernetes group name is invalid, it cannot be empty")
+		}
+		if strings.Contains(g, "{{") {
+			return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, only a username can contain a template", g)
 		}
 		if !slices.Contains(out, g) {
 			out = append(out, g)
@@ -281,22 +283,25 @@ func checkGroups(cluster string, groups []string) ([]string, error) {
 	return out, nil
 }
 
-// checkUsername checks a Kubernetes user name that a user chose for a STANDARD entry.
+// checkUsername checks a Kubernetes username that a user chose for a STANDARD entry.
+// https://docs.aws.amazon.com/eks/latest/userguide/set-custom-username.html
 func checkUsername(cluster string, p principal, username string) error {
 	if username == p.username() {
 		return nil
 	}
-	for _, prefix := range reservedPrefixes {
-		if strings.HasPrefix(username, prefix) {
-			return invalidParameter(cluster, "The username must not begin with %s", prefix)
-		}
+	if prefix, reserved := accesspolicy.ReservedPrefix(username); reserved {
+		return invalidParameter(cluster, "The username must not begin with %s", prefix)
 	}
-	if before, _, found := strings.Cut(username, sessionName); found {
+	for _, template := range []string{sessionName, sessionNameRaw} {
+		before, _, found := strings.Cut(username, template)
+		if !found {
+			continue
+		}
 		if p.kind != "role" {
-			return invalidParameter(cluster, "The username must not contain %s, which only a role has", sessionName)
+			return invalidParameter(cluster, "The username must not contain %s, which only a role has", template)
 		}
 		if !strings.Contains(before, ":") {
-			return invalidParameter(cluster, "The username must contain a colon before %s", sessionName)
+			return invalidParameter(cluster, "The username must contain a colon before %s", template)
 		}
 	}
 	return nil

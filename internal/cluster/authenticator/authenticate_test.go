@@ -148,7 +148,41 @@ func TestMapping(t *testing.T) {
 			name: "every template", mode: onlyAPI,
 			token:    func(f *fixture) string { return f.role("/", "Ops", "a@b") },
 			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Ops", Username: "x:{{AccountID}}:{{SessionName}}:{{SessionNameRaw}}:{{AccessKeyID}}:{{Other}}", Groups: []string{"g-{{SessionName}}"}}},
-			username: "x:111122223333:a-b:a@b:ASIAOPS:{{Other}}", groups: []string{"g-a-b"},
+			username: "x:111122223333:a-b:a@b:ASIAOPS:{{Other}}", groups: []string{"g-{{SessionName}}"}, // no templates in groups
+		},
+		{
+			// An entry that was made while groups were templates gives nothing more than its text.
+			name: "template in a group of an entry", mode: onlyAPI,
+			token:    func(f *fixture) string { return f.user("/", "bob") },
+			entries:  []record.AccessEntry{{PrincipalARN: arn + "user/bob", Groups: []string{"{{SessionName}}system:masters"}}},
+			username: arn + "user/bob", groups: []string{"{{SessionName}}system:masters"},
+		},
+		{
+			name: "session that completes a group of Kubernetes", mode: onlyAPI,
+			token:    func(f *fixture) string { return f.role("/", "Ops", "system") },
+			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Ops", Groups: []string{"{{SessionNameRaw}}:masters"}}},
+			username: "arn:aws:sts::111122223333:assumed-role/Ops/system", groups: []string{"{{SessionNameRaw}}:masters"},
+		},
+		{
+			name: "reserved group", mode: onlyAPI, token: (*fixture).root,
+			entries: []record.AccessEntry{{PrincipalARN: arn + "root", Groups: []string{"dev", "system:nodes"}}},
+			denied:  `invalid group "system:nodes": group must not begin with system:`,
+		},
+		{
+			name: "reserved group of EKS", mode: onlyAPI, token: (*fixture).root,
+			entries: []record.AccessEntry{{PrincipalARN: arn + "root", Groups: []string{"eks:service-operations"}}},
+			denied:  `invalid group "eks:service-operations": group must not begin with eks:`,
+		},
+		{
+			name: "system:masters", mode: onlyAPI, token: (*fixture).root,
+			entries: []record.AccessEntry{{PrincipalARN: arn + "root", Type: "STANDARD", Groups: []string{"system:masters"}}},
+			denied:  `invalid group "system:masters": group must not begin with system:`,
+		},
+		{
+			name: "user name that is nothing but a session name, of a user", mode: onlyAPI,
+			token:   func(f *fixture) string { return f.user("/", "bob") },
+			entries: []record.AccessEntry{{PrincipalARN: arn + "user/bob", Username: "{{SessionNameRaw}}"}},
+			denied:  `the username "{{SessionNameRaw}}" is empty for this session`,
 		},
 		{
 			name: "a session cannot smuggle in a template", mode: onlyAPI,
@@ -294,6 +328,12 @@ func TestMapping(t *testing.T) {
 			},
 			configMap: inConfigMap("mapUsers", "userarn", "arn:aws:sts::111122223333:federated-user/carol", "carol", ""),
 			username:  "carol",
+		},
+		{
+			name: "templates in aws-auth", mode: onlyConfigMap,
+			token:     func(f *fixture) string { return f.role("/", "Ops", "masters") },
+			configMap: inConfigMap("mapRoles", "rolearn", arn+"role/Ops", "system:{{AccountID}}:{{SessionName}}", "'system:{{SessionName}}', '{{AccountID}}'"),
+			username:  "system:111122223333:masters", groups: []string{"system:masters", account},
 		},
 		{name: "no aws-auth", mode: onlyConfigMap, token: (*fixture).root, denied: "identity is not mapped"},
 

@@ -11,6 +11,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -130,31 +131,45 @@ var (
 	}
 )
 
-// reservedPrefixes may not begin the user name that a STANDARD entry gives.
-// https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
-var reservedPrefixes = []string{"system:", "eks:", "aws:", "amazon:", "iam:"}
+// masters is the group whose members pass every authorizer. An access entry never gives it; aws-auth may.
+const masters = "system:masters"
 
+// resolveEntry returns the Kubernetes user of an access entry. Only the username is a template. The reserved prefixes are
+// checked again on what Kubernetes will see, whatever the API accepted when the entry was made.
 func (a *Authenticator) resolveEntry(ctx context.Context, c record.Cluster, entry record.AccessEntry, id Identity) (mapping, error) {
-	wanted := mapping{Username: entry.Username, Groups: entry.Groups}
+	refuse := func(format string, args ...any) (mapping, error) {
+		return mapping{}, fmt.Errorf("access entry %s: "+format, append([]any{entry.PrincipalARN}, args...)...)
+	}
+	username, groups := entry.Username, entry.Groups
 	node, isNode := nodeEntries[entry.Type]
 	if isNode {
-		wanted.Groups = node.groups
-		if wanted.Username == "" {
-			wanted.Username = node.username
+		groups = node.groups
+		if username == "" {
+			username = node.username
 		}
-	} else if wanted.Username == "" {
-		wanted.Username = defaultUsername(entry.PrincipalARN)
+	} else if username == "" {
+		username = defaultUsername(entry.PrincipalARN)
 	}
-	got, err := a.render(ctx, c, wanted, id)
-	if err != nil {
-		return mapping{}, fmt.Errorf("access entry %s: %w", entry.PrincipalARN, err)
+	got := mapping{Groups: slices.Clone(groups)}
+	var err error
+	if got.Username, err = a.renderOne(ctx, c, username, id); err != nil {
+		return refuse("error rendering username template %q: %w", username, err)
+	}
+	if got.Username == "" {
+		return refuse("the username %q is empty for this session", username)
 	}
 	if !isNode {
-		for _, prefix := range reservedPrefixes {
-			if strings.HasPrefix(got.Username, prefix) {
-				return mapping{}, fmt.Errorf("access entry %s: invalid username %q: username must not begin with %s", entry.PrincipalARN, got.Username, prefix)
+		if prefix, reserved := accesspolicy.ReservedPrefix(got.Username); reserved {
+			return refuse("invalid username %q: username must not begin with %s", got.Username, prefix)
+		}
+		for _, group := range got.Groups {
+			if prefix, reserved := accesspolicy.ReservedPrefix(group); reserved {
+				return refuse("invalid group %q: group must not begin with %s", group, prefix)
 			}
 		}
+	}
+	if slices.Contains(got.Groups, masters) {
+		return refuse("an access entry cannot give the group %s", masters)
 	}
 	return got, nil
 }
@@ -171,7 +186,7 @@ func defaultUsername(principalARN string) string {
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
 
-// render fills in the templates of a mapping.
+// render fills in the templates of an entry of aws-auth, in its username and its groups.
 func (a *Authenticator) render(ctx context.Context, c record.Cluster, m mapping, id Identity) (mapping, error) {
 	username, err := a.renderOne(ctx, c, m.Username, id)
 	if err != nil {
