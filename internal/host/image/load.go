@@ -2,8 +2,6 @@ package image
 
 import (
 	"archive/tar"
-	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,14 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/klauspost/compress/zstd"
 )
 
 // Load puts the images of an archive into the registry under the names that it gives them, and returns those. An
@@ -30,10 +27,19 @@ func (r *Registry) Load(ctx context.Context, archive io.Reader, access Access) (
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := unpack(dir, archive); err != nil {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	bounds, err := boundsOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unpack(root, archive, bounds); err != nil {
 		return nil, fmt.Errorf("read the archive: %w", err)
 	}
-	images, err := archived(dir)
+	images, err := archived(root)
 	if err != nil {
 		return nil, fmt.Errorf("read the archive: %w", err)
 	}
@@ -89,93 +95,31 @@ type archivedImage struct {
 	index v1.ImageIndex
 }
 
-// unpack writes the files of an archive below dir, from which links cannot lead.
-func unpack(dir string, archive io.Reader) error {
-	buffered := bufio.NewReaderSize(archive, 1<<20)
-	begin, err := buffered.Peek(4)
-	if err != nil {
-		return fmt.Errorf("it has no beginning: %w", err)
-	}
-	var plain io.Reader = buffered
-	switch {
-	case begin[0] == 0x1f && begin[1] == 0x8b:
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return err
-		}
-		defer z.Close()
-		plain = z
-	case string(begin) == "\x28\xb5\x2f\xfd":
-		z, err := zstd.NewReader(buffered)
-		if err != nil {
-			return err
-		}
-		defer z.Close()
-		plain = z
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	files := 0
-	for t := tar.NewReader(plain); ; {
-		header, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			if files == 0 {
-				return fmt.Errorf("it is no tar file, as \"docker save\" writes them: %w", err)
-			}
-			return err
-		}
-		path := filepath.Clean(header.Name)
-		switch header.Typeflag {
-		case tar.TypeReg:
-			if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				return err
-			}
-			f, err := root.Create(path)
-			if err != nil {
-				return err
-			}
-			_, err = io.Copy(f, t)
-			if err := errors.Join(err, f.Close()); err != nil {
-				return err
-			}
-			files++
-		case tar.TypeSymlink: // older dockers have layers that several images share as links
-			if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				return err
-			}
-			if err := root.Symlink(header.Linkname, path); err != nil {
-				return err
-			}
-		case tar.TypeLink:
-			if err := root.Link(filepath.Clean(header.Linkname), path); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+// Names of the files that list an archive's images, in the OCI layout and in docker's form.
+const (
+	ociIndex       = "index.json"
+	dockerManifest = "manifest.json"
+)
 
-// archived lists the images below dir.
-func archived(dir string) ([]archivedImage, error) {
-	if _, err := os.Stat(filepath.Join(dir, "index.json")); err == nil {
-		images, err := ociImages(dir)
+// archived lists the images of an unpacked archive. It has plain files only, which is why the libraries may read it by path.
+func archived(root *os.Root) ([]archivedImage, error) {
+	_, err := root.Stat(ociIndex)
+	inOCI := err == nil
+	if inOCI {
+		images, err := ociImages(root)
 		if err != nil || len(images) > 0 {
 			return images, err
 		}
 	}
-	content, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(dir, "index.json")); err == nil {
-			return nil, nil // without a name
-		}
-		return nil, errors.New("it has neither index.json nor manifest.json: it is no archive of images, of \"docker save\" or in the OCI layout")
+	if _, err := root.Stat(dockerManifest); errors.Is(err, fs.ErrNotExist) && inOCI {
+		return nil, nil // without a name
 	}
+	return dockerImages(root)
+}
+
+// dockerImages lists the images that manifest.json names, as "docker save" writes it.
+func dockerImages(root *os.Root) ([]archivedImage, error) {
+	content, err := readMetadata(root, dockerManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +127,15 @@ func archived(dir string) ([]archivedImage, error) {
 	if err := json.Unmarshal(content, &manifest); err != nil {
 		return nil, fmt.Errorf("manifest.json: %w", err)
 	}
-	// The library reads docker's form as a tar file, so it gets one: of what it asks for, as it is asked.
-	opener := func() (io.ReadCloser, error) { return asTar(dir) }
+	// The library reads docker's form as a tar file. It gets one that is written while it reads.
+	opener := func() (io.ReadCloser, error) { return asTar(root), nil }
 	var images []archivedImage
 	for _, m := range manifest {
 		if len(m.RepoTags) == 0 {
 			continue
+		}
+		if err := checkMetadata(root, path.Clean(m.Config)); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.RepoTags[0], err)
 		}
 		tag, err := name.NewTag(m.RepoTags[0])
 		if err != nil {
@@ -203,10 +150,13 @@ func archived(dir string) ([]archivedImage, error) {
 	return images, nil
 }
 
-// ociImages are those of an OCI layout that have a name: in the annotation of containerd and docker, or whole in
+// ociImages lists the images of an OCI layout that have a name: in the annotation of containerd and docker, or a full name in
 // the one of the specification.
-func ociImages(dir string) ([]archivedImage, error) {
-	index, err := layout.ImageIndexFromPath(dir)
+func ociImages(root *os.Root) ([]archivedImage, error) {
+	if err := checkMetadata(root, ociIndex); err != nil {
+		return nil, err
+	}
+	index, err := layout.ImageIndexFromPath(root.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -223,10 +173,15 @@ func ociImages(dir string) ([]archivedImage, error) {
 			}
 		}
 		image := archivedImage{names: []string{full}}
+		if err := checkMetadata(root, blobPath(m.Digest)); err != nil {
+			return nil, fmt.Errorf("%s: %w", full, err)
+		}
 		if m.MediaType.IsIndex() {
-			image.index, err = index.ImageIndex(m.Digest)
-		} else {
-			image.image, err = index.Image(m.Digest)
+			if image.index, err = index.ImageIndex(m.Digest); err == nil {
+				err = checkIndex(root, image.index)
+			}
+		} else if image.image, err = index.Image(m.Digest); err == nil {
+			err = checkConfig(root, image.image)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", full, err)
@@ -236,39 +191,13 @@ func ociImages(dir string) ([]archivedImage, error) {
 	return images, nil
 }
 
-// asTar is the directory as a tar file, while it is read.
-func asTar(dir string) (io.ReadCloser, error) {
+// asTar returns the unpacked archive as a tar file.
+func asTar(root *os.Root) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
 		t := tar.NewWriter(writer)
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			return addTo(t, dir, path)
-		})
+		err := t.AddFS(root.FS())
 		writer.CloseWithError(errors.Join(err, t.Close()))
 	}()
-	return reader, nil
-}
-
-func addTo(t *tar.Writer, dir, path string) error {
-	relative, err := filepath.Rel(dir, path)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenInRoot(dir, relative)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := t.WriteHeader(&tar.Header{Name: relative, Mode: 0o644, Size: info.Size(), Typeflag: tar.TypeReg}); err != nil {
-		return err
-	}
-	_, err = io.Copy(t, f)
-	return err
+	return reader
 }

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -78,8 +79,16 @@ func (r *Registry) direct(ctx context.Context) []remote.Option {
 	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(within{r.app}), remote.WithJobs(2)}
 }
 
-// put stores an image under a reference.
+// put stores an image under a reference. Its configuration, which the library reads into memory, must not be larger than
+// maxMetadata, whoever made it.
 func (r *Registry) put(ctx context.Context, reference string, image v1.Image) error {
+	manifest, err := image.Manifest()
+	if err != nil {
+		return err
+	}
+	if manifest.Config.Size > maxMetadata {
+		return fmt.Errorf("the configuration of %s has %d bytes, and may have %d", reference, manifest.Config.Size, maxMetadata)
+	}
 	ref, err := r.insideReference(reference)
 	if err != nil {
 		return err
