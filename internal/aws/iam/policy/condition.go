@@ -2,11 +2,13 @@ package policy
 
 import (
 	"encoding/base64"
+	"math/big"
 	"net/netip"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Keys finds the values of condition keys. Names are compared without regard to case.
@@ -18,17 +20,21 @@ type Keys interface {
 // Context is a plain set of condition keys.
 type Context map[string][]string
 
-// Lookup finds a key however it is spelled.
+// Lookup finds a key however it is spelled. Of several spellings that none of is the asked one, as tags may have, it is always
+// the same.
 func (c Context) Lookup(key string) ([]string, bool) {
 	if values, ok := c[key]; ok {
 		return values, true
 	}
-	for name, values := range c {
-		if len(name) == len(key) && strings.EqualFold(name, key) {
-			return values, true
+	var found string
+	var values []string
+	ok := false
+	for name, v := range c {
+		if len(name) == len(key) && strings.EqualFold(name, key) && (!ok || name < found) {
+			found, values, ok = name, v, true
 		}
 	}
-	return nil, false
+	return values, ok
 }
 
 // Layers is several sets of keys as one; an earlier set hides a later one.
@@ -76,7 +82,7 @@ type condition struct {
 	match    func(c *condition, value string, keys Keys) bool
 	patterns []pattern
 	arns     []arnPattern
-	numbers  []float64
+	numbers  []*big.Rat
 	prefixes []netip.Prefix
 	texts    []string
 }
@@ -148,6 +154,11 @@ func (c *condition) holds(keys Keys) bool {
 	if c.null {
 		return (!present || len(values) == 0) == c.want
 	}
+	if c.set != singleValue && !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
+		// A key of empty strings is a null data set to the set operators.
+		// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html
+		values = nil
+	}
 	if !present || len(values) == 0 {
 		switch {
 		case c.ifExists, c.set == forAllValues:
@@ -204,7 +215,7 @@ func compileFolded(c *condition, values []string, variables bool) bool {
 	compileStrings(false)(c, values, variables)
 	c.match = func(c *condition, value string, keys Keys) bool {
 		for i := range c.patterns {
-			if p := c.patterns[i].fill(keys); p.matchable && strings.EqualFold(p.literal, value) {
+			if p := c.patterns[i].fill(keys); p.matchable && equalFold(p.literal, value) {
 				return true
 			}
 		}
@@ -213,108 +224,178 @@ func compileFolded(c *condition, values []string, variables bool) bool {
 	return true
 }
 
-func compileNumbers(compare func(int) bool) func(*condition, []string, bool) bool {
-	return func(c *condition, values []string, _ bool) bool {
-		return c.setNumbers(values, compare, func(s string) (float64, bool) {
-			f, err := strconv.ParseFloat(s, 64)
-			return f, err == nil
-		})
+// equalFold compares without regard to case. An ASCII letter equals nothing but itself in the other case: to Unicode, the Kelvin
+// sign is a K and the long s an S.
+func equalFold(a, b string) bool {
+	if !strings.EqualFold(a, b) {
+		return false
 	}
+	others := []rune(b)
+	for i, r := range []rune(a) {
+		if (r < utf8.RuneSelf) != (others[i] < utf8.RuneSelf) {
+			return false
+		}
+	}
+	return true
+}
+
+func compileNumbers(compare func(int) bool) func(*condition, []string, bool) bool {
+	return func(c *condition, values []string, _ bool) bool { return c.setNumbers(values, compare, parseNumber) }
 }
 
 func compileDates(compare func(int) bool) func(*condition, []string, bool) bool {
-	return func(c *condition, values []string, _ bool) bool {
-		return c.setNumbers(values, compare, parseDate)
-	}
+	return func(c *condition, values []string, _ bool) bool { return c.setNumbers(values, compare, parseDate) }
 }
 
-func (c *condition) setNumbers(values []string, compare func(int) bool, parse func(string) (float64, bool)) bool {
+// setNumbers compiles an ordered operator. A value of the request that is not of the operator's type matches no value of the policy.
+func (c *condition) setNumbers(values []string, compare func(int) bool, parse func(string) (*big.Rat, bool)) bool {
 	for _, v := range values {
-		f, ok := parse(v)
+		number, ok := parse(v)
 		if !ok {
 			return false
 		}
-		c.numbers = append(c.numbers, f)
+		c.numbers = append(c.numbers, number)
 	}
 	c.match = func(c *condition, value string, _ Keys) bool {
 		got, ok := parse(value)
-		if !ok {
+		return ok && slices.ContainsFunc(c.numbers, func(want *big.Rat) bool { return compare(got.Cmp(want)) })
+	}
+	return true
+}
+
+// decimal is what IAM calls a number: an integer or a decimal value. It has no exponent, no base, no infinity and no NaN.
+var decimal = regexp.MustCompile(`^-?[0-9]{1,40}(\.[0-9]{1,40})?$`)
+
+// parseNumber reads a number without rounding it.
+func parseNumber(s string) (*big.Rat, bool) {
+	if !decimal.MatchString(s) {
+		return nil, false
+	}
+	return new(big.Rat).SetString(s)
+}
+
+// dates are the W3C profile of ISO 8601, and the form without separators of signatures. time.Parse alone takes more: hours
+// of one digit, commas and fractions where the format has none.
+// https://www.w3.org/TR/NOTE-datetime
+var dates = []struct {
+	form   *regexp.Regexp
+	format string
+}{
+	{regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$`), time.RFC3339},
+	{regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})$`), "2006-01-02T15:04Z07:00"},
+	{regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`), "2006-01-02"},
+	{regexp.MustCompile(`^\d{4}-\d{2}$`), "2006-01"},
+	{regexp.MustCompile(`^\d{4}$`), "2006"},
+	{regexp.MustCompile(`^\d{8}T\d{6}Z$`), "20060102T150405Z"},
+}
+
+// latest is the end of the year 9999, in seconds since 1970. No later date can be written with a year of four digits.
+var latest = big.NewRat(253402300799, 1)
+
+// parseDate reads a date, or seconds since 1970, as seconds.
+func parseDate(s string) (*big.Rat, bool) {
+	for _, d := range dates {
+		if !d.form.MatchString(s) {
+			continue
+		}
+		t, err := time.Parse(d.format, s)
+		if err != nil {
+			return nil, false
+		}
+		return new(big.Rat).Add(big.NewRat(t.Unix(), 1), big.NewRat(int64(t.Nanosecond()), 1e9)), true
+	}
+	seconds, ok := parseNumber(s)
+	return seconds, ok && seconds.Sign() >= 0 && seconds.Cmp(latest) <= 0
+}
+
+// compileBools compiles Bool. Its values are compared as the words that they are: no other letter folds to one of theirs.
+func compileBools(c *condition, values []string, variables bool) bool {
+	for _, v := range values {
+		if _, ok := parseBool(v); !ok && !strings.Contains(v, "${") {
 			return false
 		}
-		return slices.ContainsFunc(c.numbers, func(want float64) bool {
-			switch {
-			case got < want:
-				return compare(-1)
-			case got > want:
-				return compare(1)
-			}
-			return compare(0)
+	}
+	compileStrings(false)(c, values, variables)
+	c.match = func(c *condition, value string, keys Keys) bool {
+		got, ok := parseBool(value)
+		return ok && slices.ContainsFunc(c.patterns, func(p pattern) bool {
+			filled := p.fill(keys)
+			want, ok := parseBool(filled.literal)
+			return ok && filled.matchable && got == want
 		})
 	}
 	return true
 }
 
-// dateFormats are the W3C forms of ISO 8601.
-var dateFormats = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02", "2006-01", "2006", "20060102T150405Z"}
-
-// parseDate reads a date, or seconds since 1970.
-func parseDate(s string) (float64, bool) {
-	if f, err := strconv.ParseFloat(s, 64); err == nil && len(s) != len("2006") {
-		return f, true
+// parseBool reads true or false, in any case of their ASCII letters.
+func parseBool(s string) (value, ok bool) {
+	if len(s) > len("false") {
+		return false, false
 	}
-	for _, format := range dateFormats {
-		if t, err := time.Parse(format, s); err == nil {
-			return float64(t.UnixMilli()) / 1000, true
-		}
+	switch strings.ToLower(s) {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
 	}
-	return 0, false
-}
-
-func compileBools(c *condition, values []string, variables bool) bool {
-	for _, v := range values {
-		if !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") && !strings.Contains(v, "${") {
-			return false
-		}
-	}
-	return compileFolded(c, values, variables)
+	return false, false
 }
 
 func compileBinary(c *condition, values []string, _ bool) bool {
 	for _, v := range values {
-		raw, err := base64.StdEncoding.DecodeString(v)
-		if err != nil {
+		raw, ok := parseBinary(v)
+		if !ok {
 			return false
 		}
-		c.texts = append(c.texts, string(raw))
+		c.texts = append(c.texts, raw)
 	}
 	c.match = func(c *condition, value string, _ Keys) bool {
-		raw, err := base64.StdEncoding.DecodeString(value)
-		return err == nil && slices.Contains(c.texts, string(raw))
+		raw, ok := parseBinary(value)
+		return ok && slices.Contains(c.texts, raw)
 	}
 	return true
 }
 
+// parseBinary decodes base64 in its one canonical spelling.
+func parseBinary(s string) (string, bool) {
+	raw, err := base64.StdEncoding.Strict().DecodeString(s)
+	return string(raw), err == nil && !strings.ContainsAny(s, "\r\n")
+}
+
+// compileAddresses compiles IpAddress. The bits of a block behind its prefix do not count.
 func compileAddresses(c *condition, values []string, _ bool) bool {
 	for _, v := range values {
-		prefix, err := netip.ParsePrefix(v)
-		if err != nil {
-			address, err := netip.ParseAddr(v)
-			if err != nil {
-				return false
-			}
-			prefix = netip.PrefixFrom(address, address.BitLen())
+		prefix, ok := parsePrefix(v)
+		if !ok {
+			return false
 		}
-		c.prefixes = append(c.prefixes, prefix.Masked())
+		c.prefixes = append(c.prefixes, prefix)
 	}
 	c.match = func(c *condition, value string, _ Keys) bool {
 		address, err := netip.ParseAddr(value)
 		if err != nil {
 			return false
 		}
-		address = address.Unmap()
+		address = address.WithZone("").Unmap()
 		return slices.ContainsFunc(c.prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 	}
 	return true
+}
+
+// parsePrefix reads an address or a CIDR block, without a zone. A block of IPv4 addresses as IPv6 has them is one of IPv4.
+func parsePrefix(s string) (netip.Prefix, bool) {
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil {
+		address, err := netip.ParseAddr(s)
+		if err != nil || address.Zone() != "" {
+			return prefix, false
+		}
+		prefix = netip.PrefixFrom(address, address.BitLen())
+	}
+	if mapped := prefix.Addr(); mapped.Is4In6() && prefix.Bits() >= 96 {
+		prefix = netip.PrefixFrom(mapped.Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), true
 }
 
 func compileARNs(c *condition, values []string, variables bool) bool {
@@ -332,6 +413,7 @@ func compileNull(c *condition, values []string, _ bool) bool {
 	if len(values) != 1 {
 		return false
 	}
-	c.want = strings.EqualFold(values[0], "true")
-	return c.want || strings.EqualFold(values[0], "false")
+	var ok bool
+	c.want, ok = parseBool(values[0])
+	return ok
 }
