@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
-	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -28,6 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -132,7 +132,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	})
 	described := metadata.New(metadata.Options{
 		Store: d.store, Network: h.network, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
-		ZoneID: func(region, zone string) string { return ec2service.ZoneIDs(region)[zone] }, Log: d.log,
+		ZoneID: func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
 	})
 	all = append(all, h.network.Controllers()...)
 	all = append(all, h.apis.Controller())

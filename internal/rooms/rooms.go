@@ -34,11 +34,11 @@ var Rules = []Rule{
 	{"internal/reconcile", []string{"internal/store"}, []string{"os/exec", "github.com/aws"},
 		"the controller runtime knows no controller"},
 
-	{"internal/aws/wire", nil, world,
+	{"internal/aws/wire", []string{"internal/region"}, world,
 		"wire serves protocols and knows no service"},
 	{"internal/aws/wire/modelgen", []string{"internal/aws/wire"}, []string{"k8s.io"},
 		"a generator, not part of the program"},
-	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes"}, world,
+	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "internal/instancetype", "internal/ami", "internal/region", "internal/host/image", "internal/catalogue", "kubernetes"}, world,
 		"the front validates, authorises and records; it never reaches the world"},
 
 	{"internal/logs/word", nil, world, "it cuts text"},
@@ -52,6 +52,7 @@ var Rules = []Rule{
 	{"internal/aws/autoscaling/group", []string{"internal/crash", "internal/instancetype", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller that is a client of EC2, through the SDK"},
 	{"internal/instancetype", nil, world, "public data"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
+	{"internal/region", nil, world, "public data"},
 	{"internal/catalogue", []string{"internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
 	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/crash", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},

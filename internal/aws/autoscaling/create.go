@@ -12,9 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
-	"github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -147,7 +147,7 @@ func (s *Service) locate(ctx context.Context, g *record.AutoScalingGroup, zones,
 		}
 		return validation("At least one Availability Zone or VPC Subnet is required.")
 	}
-	ids := ec2.ZoneIDs(g.Region)
+	ids := region.ZoneIDs(g.Region)
 	names := make(map[string]string) // by ID
 	for name, id := range ids {
 		names[id] = name

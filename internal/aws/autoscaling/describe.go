@@ -12,9 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
-	"github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -109,7 +109,7 @@ func show(g record.AutoScalingGroup) types.AutoScalingGroup {
 		LoadBalancerNames:   []string{}, TargetGroupARNs: []string{}, TrafficSources: []types.TrafficSourceIdentifier{},
 		SuspendedProcesses: []types.SuspendedProcess{}, EnabledMetrics: []types.EnabledMetric{}, Tags: []types.TagDescription{},
 	}
-	ids := ec2.ZoneIDs(g.Region)
+	ids := region.ZoneIDs(g.Region)
 	for _, zone := range g.Zones {
 		out.AvailabilityZoneIds = append(out.AvailabilityZoneIds, ids[zone])
 	}
@@ -160,7 +160,7 @@ func (s *Service) instancesOf(ctx context.Context, at place) (members map[string
 func (s *Service) showInstance(ctx context.Context, at place, row store.Row[record.AutoScalingInstance]) types.Instance {
 	i := row.Value
 	return types.Instance{
-		InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID), AvailabilityZone: &i.Zone, AvailabilityZoneId: new(ec2.ZoneIDs(at.region)[i.Zone]),
+		InstanceId: &i.ID, InstanceType: &i.InstanceType, ImageId: optional(i.ImageID), AvailabilityZone: &i.Zone, AvailabilityZoneId: new(region.ZoneIDs(at.region)[i.Zone]),
 		LifecycleState: i.State, HealthStatus: new(health(i)), ProtectedFromScaleIn: new(s.protected(ctx, row.Key, i)),
 		LaunchTemplate: i.LaunchTemplate, WeightedCapacity: weight(i),
 	}
@@ -210,7 +210,7 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscal
 	if err != nil {
 		return nil, err
 	}
-	zones := ec2.ZoneIDs(at.region)
+	zones := region.ZoneIDs(at.region)
 	out := &autoscaling.DescribeAutoScalingInstancesOutput{AutoScalingInstances: []types.AutoScalingInstanceDetails{}, NextToken: next}
 	for _, row := range rows {
 		i := row.Value

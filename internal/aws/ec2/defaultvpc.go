@@ -55,8 +55,8 @@ func (c *change) newDefaultVPC(id, dhcpOptionsID string) {
 	c.s.vpcs.create(c, vpc)
 	c.s.routeTables.create(c, table)
 	c.s.igws.create(c, gateway)
-	for i, z := range zonesOf(c.region) {
-		c.s.subnets.create(c, c.newDefaultSubnet(newID(c.s.subnets.prefix), vpc.ID, acl.ID, z.name, defaultSubnetRange(i)))
+	for i, z := range c.zones() {
+		c.s.subnets.create(c, c.newDefaultSubnet(newID(c.s.subnets.prefix), vpc.ID, acl.ID, z.Name, defaultSubnetRange(i)))
 	}
 }
 
@@ -135,8 +135,8 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefault
 			return err
 		}
 		for _, sub := range siblings {
-			if sub.DefaultForAZ && sub.AvailabilityZone == z.name {
-				return wire.Errorf("DefaultSubnetAlreadyExistsInAvailabilityZone", "'%s' is already the default subnet in %s.", sub.ID, z.name)
+			if sub.DefaultForAZ && sub.AvailabilityZone == z.Name {
+				return wire.Errorf("DefaultSubnetAlreadyExistsInAvailabilityZone", "'%s' is already the default subnet in %s.", sub.ID, z.Name)
 			}
 		}
 		acl, err := s.defaultACL(c, vpc.ID)
@@ -146,7 +146,7 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *ec2.CreateDefault
 		for i := range 16 {
 			block := defaultSubnetRange(i)
 			if overlapping(siblings, block) == "" {
-				s.subnets.create(c, c.newDefaultSubnet(id, vpc.ID, acl, z.name, block))
+				s.subnets.create(c, c.newDefaultSubnet(id, vpc.ID, acl, z.Name, block))
 				return nil
 			}
 		}

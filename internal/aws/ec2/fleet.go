@@ -140,7 +140,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *ec2.CreateFleetInput) (*e
 	for _, l := range fleet.Launched {
 		z, _ := sc.zone(l.Zone)
 		out.Instances = append(out.Instances, types.CreateFleetInstance{
-			AvailabilityZone: aws.String(l.Zone), AvailabilityZoneId: aws.String(z.id), InstanceIds: l.InstanceIDs, InstanceType: l.InstanceType, Lifecycle: l.Lifecycle,
+			AvailabilityZone: aws.String(l.Zone), AvailabilityZoneId: aws.String(z.ID), InstanceIds: l.InstanceIDs, InstanceType: l.InstanceType, Lifecycle: l.Lifecycle,
 			LaunchTemplateAndOverrides: &l.Source, SubnetId: aws.String(l.SubnetID),
 		})
 	}

@@ -159,7 +159,7 @@ func (s *Service) viewInstance(in scope, r record.Instance, around surroundings)
 		},
 		Operator: &types.OperatorResponse{Managed: aws.Bool(false)},
 		Placement: &types.Placement{
-			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.id), GroupName: aws.String(r.PlacementGroup), Tenancy: r.Tenancy,
+			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID), GroupName: aws.String(r.PlacementGroup), Tenancy: r.Tenancy,
 		},
 		PlatformDetails: aws.String("Linux/UNIX"),
 		PrivateDnsName:  aws.String(""),

@@ -34,7 +34,7 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 		}
 		z, _ := sc.zone(r.AvailabilityZone)
 		v := types.InstanceStatus{
-			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.id), InstanceId: aws.String(r.ID), InstanceState: viewState(state),
+			AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID), InstanceId: aws.String(r.ID), InstanceState: viewState(state),
 			InstanceStatus: statusSummary(state, machine.InstanceStatus, machine.ImpairedSince), SystemStatus: statusSummary(state, machine.SystemStatus, machine.ImpairedSince),
 			Operator: &types.OperatorResponse{Managed: aws.Bool(false)},
 		}

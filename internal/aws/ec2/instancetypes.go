@@ -223,11 +223,11 @@ func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.Des
 	case types.LocationTypeRegion:
 		locations = []string{sc.region}
 	case types.LocationTypeAvailabilityZone, types.LocationTypeAvailabilityZoneId:
-		for _, z := range zonesOf(sc.region) {
+		for _, z := range sc.zones() {
 			if by == types.LocationTypeAvailabilityZone {
-				locations = append(locations, z.name)
+				locations = append(locations, z.Name)
 			} else {
-				locations = append(locations, z.id)
+				locations = append(locations, z.ID)
 			}
 		}
 	case types.LocationTypeOutpost:

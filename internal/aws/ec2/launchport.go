@@ -79,7 +79,7 @@ func (c *change) plug(l *launch) ([]port, error) {
 		return nil, interfaceLimit(len(ports), l.kind.Name)
 	}
 	if zone := placedIn(in.Placement); zone != "" {
-		if z, ok := c.zone(zone); !ok || z.name != first.zone {
+		if z, ok := c.zone(zone); !ok || z.Name != first.zone {
 			return nil, invalidValue(zone, "availabilityZone", fmt.Sprintf("Subnet '%s' is in the availability zone %s", first.subnetID, first.zone))
 		}
 	}
@@ -218,7 +218,7 @@ func (c *change) launchSubnet(l *launch, spec types.InstanceNetworkInterfaceSpec
 		if !ok {
 			return record.Subnet{}, invalidValue(wanted, "availabilityZone", "Invalid availability zone.")
 		}
-		wanted = z.name
+		wanted = z.Name
 	}
 	subnets, err := c.s.subnets.list(c.scope, func(r record.Subnet) bool {
 		return r.VPCID == vpc.ID && r.DefaultForAZ && (wanted == "" || r.AvailabilityZone == wanted)

@@ -110,7 +110,7 @@ func (s *Service) viewInterface(in scope, r record.NetworkInterface) types.Netwo
 	v := types.NetworkInterface{
 		Attachment:         viewAttachment(r.Attachment),
 		AvailabilityZone:   aws.String(r.AvailabilityZone),
-		AvailabilityZoneId: aws.String(z.id),
+		AvailabilityZoneId: aws.String(z.ID),
 		Description:        aws.String(r.Description),
 		Groups:             s.groupIdentifiers(in, r.SecurityGroupIDs),
 		InterfaceType:      r.InterfaceType,

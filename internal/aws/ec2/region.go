@@ -2,104 +2,28 @@ package ec2
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/region"
 )
 
-// region is a commercial region. Which zone name stands for which zone ID differs between accounts on AWS; here it is
-// the same for all.
-type region struct {
-	name string // "Europe (Ireland)"
-	// zoneIDs is what the IDs of its zones begin with: "euw1".
-	zoneIDs string
-	// zones are its zones, letter and number of the ID: "a1" is eu-west-1a with the ID euw1-az1.
-	zones string
-	// optIn is set for the regions that an account must opt in to. They are served all the same.
-	optIn bool
+// zones returns the availability zones of the scope's region, sorted by name.
+func (in scope) zones() []region.Zone {
+	r, _ := region.Get(in.region)
+	return r.Zones
 }
 
-// https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
-var regions = map[string]region{
-	"af-south-1":     {"Africa (Cape Town)", "afs1", "a1 b2 c3", true},
-	"ap-east-1":      {"Asia Pacific (Hong Kong)", "ape1", "a1 b2 c3", true},
-	"ap-east-2":      {"Asia Pacific (Taipei)", "ape2", "a1 b2 c3", true},
-	"ap-northeast-1": {"Asia Pacific (Tokyo)", "apne1", "a4 c1 d2", false},
-	"ap-northeast-2": {"Asia Pacific (Seoul)", "apne2", "a1 b2 c3 d4", false},
-	"ap-northeast-3": {"Asia Pacific (Osaka)", "apne3", "a3 b1 c2", false},
-	"ap-south-1":     {"Asia Pacific (Mumbai)", "aps1", "a1 b3 c2", false},
-	"ap-south-2":     {"Asia Pacific (Hyderabad)", "aps2", "a1 b2 c3", true},
-	"ap-southeast-1": {"Asia Pacific (Singapore)", "apse1", "a1 b2 c3", false},
-	"ap-southeast-2": {"Asia Pacific (Sydney)", "apse2", "a1 b3 c2", false},
-	"ap-southeast-3": {"Asia Pacific (Jakarta)", "apse3", "a1 b2 c3", true},
-	"ap-southeast-4": {"Asia Pacific (Melbourne)", "apse4", "a1 b2 c3", true},
-	"ap-southeast-5": {"Asia Pacific (Malaysia)", "apse5", "a1 b2 c3", true},
-	"ap-southeast-6": {"Asia Pacific (New Zealand)", "apse6", "a1 b2 c3", true},
-	"ap-southeast-7": {"Asia Pacific (Thailand)", "apse7", "a1 b2 c3", true},
-	"ca-central-1":   {"Canada (Central)", "cac1", "a1 b2 d4", false},
-	"ca-west-1":      {"Canada West (Calgary)", "caw1", "a1 b2 c3", true},
-	"eu-central-1":   {"Europe (Frankfurt)", "euc1", "a2 b3 c1", false},
-	"eu-central-2":   {"Europe (Zurich)", "euc2", "a1 b2 c3", true},
-	"eu-north-1":     {"Europe (Stockholm)", "eun1", "a1 b2 c3", false},
-	"eu-south-1":     {"Europe (Milan)", "eus1", "a1 b2 c3", true},
-	"eu-south-2":     {"Europe (Spain)", "eus2", "a1 b2 c3", true},
-	"eu-west-1":      {"Europe (Ireland)", "euw1", "a1 b2 c3", false},
-	"eu-west-2":      {"Europe (London)", "euw2", "a2 b3 c1", false},
-	"eu-west-3":      {"Europe (Paris)", "euw3", "a1 b2 c3", false},
-	"il-central-1":   {"Israel (Tel Aviv)", "ilc1", "a1 b2 c3", true},
-	"me-central-1":   {"Middle East (UAE)", "mec1", "a1 b2 c3", true},
-	"me-south-1":     {"Middle East (Bahrain)", "mes1", "a1 b2 c3", true},
-	"mx-central-1":   {"Mexico (Central)", "mxc1", "a1 b2 c3", true},
-	"sa-east-1":      {"South America (Sao Paulo)", "sae1", "a1 b2 c3", false},
-	"us-east-1":      {"US East (N. Virginia)", "use1", "a1 b2 c4 d6 e3 f5", false},
-	"us-east-2":      {"US East (Ohio)", "use2", "a1 b2 c3", false},
-	"us-west-1":      {"US West (N. California)", "usw1", "a1 c3", false}, // AWS gives an account two of them
-	"us-west-2":      {"US West (Oregon)", "usw2", "a1 b2 c3 d4", false},
-}
-
-// RegionNames are the names of the regions by their codes: "Europe (Ireland)" of eu-west-1.
-func RegionNames() map[string]string {
-	names := make(map[string]string, len(regions))
-	for code, r := range regions {
-		names[code] = r.name
-	}
-	return names
-}
-
-// ZoneIDs are the IDs of a region's availability zones by their names: euw1-az1 of eu-west-1a.
-func ZoneIDs(region string) map[string]string {
-	ids := make(map[string]string)
-	for _, z := range zonesOf(region) {
-		ids[z.name] = z.id
-	}
-	return ids
-}
-
-// zone is an availability zone.
-type zone struct{ name, id string }
-
-// zonesOf are the zones of a region, by name.
-func zonesOf(name string) []zone {
-	r := regions[name]
-	var zones []zone
-	for _, z := range strings.Fields(r.zones) {
-		zones = append(zones, zone{name: name + z[:1], id: r.zoneIDs + "-az" + z[1:]})
-	}
-	return zones
-}
-
-// zone is the zone of the scope's region with that name or ID.
-func (in scope) zone(nameOrID string) (zone, bool) {
-	zones := zonesOf(in.region)
-	i := slices.IndexFunc(zones, func(z zone) bool { return z.name == nameOrID || z.id == nameOrID })
+// zone returns the zone of the scope's region with that name or ID.
+func (in scope) zone(nameOrID string) (region.Zone, bool) {
+	zones := in.zones()
+	i := slices.IndexFunc(zones, func(z region.Zone) bool { return z.Name == nameOrID || z.ID == nameOrID })
 	if i < 0 {
-		return zone{}, false
+		return region.Zone{}, false
 	}
 	return zones[i], true
 }
@@ -107,16 +31,17 @@ func (in scope) zone(nameOrID string) (zone, bool) {
 // DescribeRegions lists the regions that are open to the account, or all.
 func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegionsOutput, error) {
 	var all []item[types.Region]
-	for _, name := range slices.Sorted(maps.Keys(regions)) {
+	for _, name := range region.Codes() {
+		known, _ := region.Get(name)
 		r := types.Region{
 			RegionName:  aws.String(name),
 			Endpoint:    aws.String("ec2." + name + ".amazonaws.com"),
 			OptInStatus: aws.String("opt-in-not-required"),
 		}
-		if regions[name].optIn {
+		if known.OptIn {
 			r.OptInStatus = aws.String("not-opted-in")
 		}
-		if len(in.RegionNames) == 0 && regions[name].optIn && !aws.ToBool(in.AllRegions) {
+		if len(in.RegionNames) == 0 && known.OptIn && !aws.ToBool(in.AllRegions) {
 			continue
 		}
 		if len(in.RegionNames) == 0 || slices.Contains(in.RegionNames, name) {
@@ -124,7 +49,7 @@ func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsIn
 		}
 	}
 	for _, name := range in.RegionNames {
-		if _, ok := regions[name]; !ok {
+		if !region.Valid(name) {
 			return nil, invalid("Invalid region: '%s'", name)
 		}
 	}
@@ -150,21 +75,22 @@ func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *ec2.Describ
 			return nil, invalid("Invalid availability zone: [%s]", name)
 		}
 	}
+	here, _ := region.Get(sc.region)
 	var all []item[types.AvailabilityZone]
-	for _, z := range zonesOf(sc.region) {
-		if len(in.ZoneNames) > 0 && !slices.Contains(in.ZoneNames, z.name) || len(in.ZoneIds) > 0 && !slices.Contains(in.ZoneIds, z.id) {
+	for _, z := range here.Zones {
+		if len(in.ZoneNames) > 0 && !slices.Contains(in.ZoneNames, z.Name) || len(in.ZoneIds) > 0 && !slices.Contains(in.ZoneIds, z.ID) {
 			continue
 		}
-		all = append(all, item[types.AvailabilityZone]{z.name, types.AvailabilityZone{
-			GroupLongName:      aws.String(regions[sc.region].name + " 1"),
+		all = append(all, item[types.AvailabilityZone]{z.Name, types.AvailabilityZone{
+			GroupLongName:      aws.String(here.Name + " 1"),
 			GroupName:          aws.String(sc.region + "-zg-1"),
 			Messages:           []types.AvailabilityZoneMessage{},
 			NetworkBorderGroup: aws.String(sc.region),
 			OptInStatus:        types.AvailabilityZoneOptInStatusOptInNotRequired,
 			RegionName:         aws.String(sc.region),
 			State:              types.AvailabilityZoneStateAvailable,
-			ZoneId:             aws.String(z.id),
-			ZoneName:           aws.String(z.name),
+			ZoneId:             aws.String(z.ID),
+			ZoneName:           aws.String(z.Name),
 			ZoneType:           aws.String("availability-zone"),
 		}})
 	}

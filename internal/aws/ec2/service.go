@@ -12,6 +12,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -148,7 +149,7 @@ func (s *Service) scope(ctx context.Context) (scope, error) {
 func scopeOf(ctx context.Context) (scope, error) {
 	caller := wire.CallerFrom(ctx)
 	in := scope{Context: ctx, account: caller.Account, region: wire.RegionFrom(ctx), caller: caller}
-	if _, ok := regions[in.region]; !ok {
+	if !region.Valid(in.region) {
 		return in, wire.Errorf("InvalidParameterValue", "Invalid region: '%s'. DescribeRegions lists the valid regions.", in.region)
 	}
 	return in, nil

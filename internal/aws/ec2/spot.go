@@ -139,7 +139,7 @@ func (s *Service) viewSpotRequest(in scope, r record.SpotRequest) types.SpotInst
 	z, _ := in.zone(holder.AvailabilityZone)
 	v := types.SpotInstanceRequest{
 		CreateTime: aws.Time(r.CreatedAt), InstanceId: aws.String(r.InstanceID), InstanceInterruptionBehavior: r.Behavior, LaunchGroup: optional(r.LaunchGroup),
-		LaunchedAvailabilityZone: aws.String(holder.AvailabilityZone), LaunchedAvailabilityZoneId: aws.String(z.id), ProductDescription: types.RIProductDescriptionLinuxUnix,
+		LaunchedAvailabilityZone: aws.String(holder.AvailabilityZone), LaunchedAvailabilityZoneId: aws.String(z.ID), ProductDescription: types.RIProductDescriptionLinuxUnix,
 		SpotInstanceRequestId: aws.String(r.ID), SpotPrice: aws.String(r.MaxPrice), State: state, Status: &status, Tags: s.tagSet(in, r.ID), Type: types.SpotInstanceTypeOneTime,
 		LaunchSpecification: &types.LaunchSpecification{
 			EbsOptimized: aws.Bool(holder.EBSOptimized), ImageId: aws.String(holder.ImageID), InstanceType: holder.InstanceType, KeyName: optional(holder.KeyName),
@@ -287,8 +287,8 @@ func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *ec2.Describe
 		if len(in.InstanceTypes) > 0 && !slices.Contains(in.InstanceTypes, types.InstanceType(t.Name)) {
 			continue
 		}
-		for _, z := range zonesOf(sc.region) {
-			if wanted != "" && wanted != z.name && wanted != z.id {
+		for _, z := range sc.zones() {
+			if wanted != "" && wanted != z.Name && wanted != z.ID {
 				continue
 			}
 			for _, product := range []types.RIProductDescription{types.RIProductDescriptionLinuxUnix, types.RIProductDescriptionLinuxUnixAmazonVpc} {
@@ -298,8 +298,8 @@ func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *ec2.Describe
 				if len(in.ProductDescriptions) == 0 && product != types.RIProductDescriptionLinuxUnix {
 					continue
 				}
-				items = append(items, item[types.SpotPrice]{t.Name + " " + z.name + " " + string(product), types.SpotPrice{
-					AvailabilityZone: aws.String(z.name), AvailabilityZoneId: aws.String(z.id), InstanceType: types.InstanceType(t.Name),
+				items = append(items, item[types.SpotPrice]{t.Name + " " + z.Name + " " + string(product), types.SpotPrice{
+					AvailabilityZone: aws.String(z.Name), AvailabilityZoneId: aws.String(z.ID), InstanceType: types.InstanceType(t.Name),
 					ProductDescription: types.RIProductDescriptionLinuxUnix, SpotPrice: aws.String(spotPrice(t.SpotUSD())), Timestamp: aws.Time(at),
 				}})
 			}

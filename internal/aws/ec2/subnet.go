@@ -70,7 +70,7 @@ func (s *Service) viewSubnet(in scope, r record.Subnet) types.Subnet {
 	v := types.Subnet{
 		AssignIpv6AddressOnCreation: aws.Bool(r.AssignIPv6AddressOnCreation),
 		AvailabilityZone:            aws.String(r.AvailabilityZone),
-		AvailabilityZoneId:          aws.String(z.id),
+		AvailabilityZoneId:          aws.String(z.ID),
 		AvailableIpAddressCount:     aws.Int32(int32(s.freeAddresses(in, r))),
 		BlockPublicAccessStates:     &types.BlockPublicAccessStates{InternetGatewayBlockMode: types.BlockPublicAccessModeOff},
 		CidrBlock:                   aws.String(r.CIDR),
@@ -147,8 +147,8 @@ func (c *change) newSubnet(id, vpcID, aclID, zone string, block netip.Prefix) re
 
 func invalidZone(in scope, name string) error {
 	var names []string
-	for _, z := range zonesOf(in.region) {
-		names = append(names, z.name)
+	for _, z := range in.zones() {
+		names = append(names, z.Name)
 	}
 	return invalidValue(name, "availabilityZone", fmt.Sprintf("Subnets can currently only be created in the following availability zones: %s.", strings.Join(names, ", ")))
 }
@@ -170,7 +170,7 @@ func (s *Service) CreateSubnet(ctx context.Context, in *ec2.CreateSubnetInput) (
 		case aws.ToString(in.CidrBlock) == "":
 			return missing("cidrBlock")
 		}
-		z := zonesOf(c.region)[0]
+		z := c.zones()[0]
 		for _, name := range []*string{in.AvailabilityZone, in.AvailabilityZoneId} {
 			if name != nil {
 				var ok bool
@@ -200,7 +200,7 @@ func (s *Service) CreateSubnet(ctx context.Context, in *ec2.CreateSubnetInput) (
 		if err != nil {
 			return err
 		}
-		subnet := c.newSubnet(id, vpc.ID, acl, z.name, block)
+		subnet := c.newSubnet(id, vpc.ID, acl, z.Name, block)
 		if in.Ipv6CidrBlock != nil {
 			if subnet.IPv6, err = newSubnetIPv6(vpc, siblings, *in.Ipv6CidrBlock); err != nil {
 				return err

@@ -60,7 +60,7 @@ func (s *Service) volumeKind() kind[record.Volume, types.Volume] {
 func (s *Service) viewVolume(in scope, r record.Volume) types.Volume {
 	z, _ := in.zone(r.AvailabilityZone)
 	v := types.Volume{
-		Attachments: []types.VolumeAttachment{}, AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.id),
+		Attachments: []types.VolumeAttachment{}, AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID),
 		CreateTime: aws.Time(r.CreatedAt), Encrypted: aws.Bool(r.Encrypted), KmsKeyId: optional(r.KMSKeyID), MultiAttachEnabled: aws.Bool(false),
 		Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Size: aws.Int32(r.Size), SnapshotId: aws.String(r.SnapshotID),
 		State: types.VolumeStateAvailable, Tags: s.tagsOf(in, r.ID), VolumeId: aws.String(r.ID), VolumeType: r.Type,
@@ -108,7 +108,7 @@ func (s *Service) DescribeVolumeStatus(ctx context.Context, in *ec2.DescribeVolu
 	for _, r := range rows {
 		z, _ := sc.zone(r.AvailabilityZone)
 		items = append(items, item[types.VolumeStatusItem]{r.ID, types.VolumeStatusItem{
-			Actions: []types.VolumeStatusAction{}, AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.id), Events: []types.VolumeStatusEvent{},
+			Actions: []types.VolumeStatusAction{}, AvailabilityZone: aws.String(r.AvailabilityZone), AvailabilityZoneId: aws.String(z.ID), Events: []types.VolumeStatusEvent{},
 			VolumeId: aws.String(r.ID),
 			VolumeStatus: &types.VolumeStatusInfo{Status: types.VolumeStatusInfoStatusOk, Details: []types.VolumeStatusDetails{
 				{Name: types.VolumeStatusNameIoEnabled, Status: aws.String("passed")}, {Name: types.VolumeStatusNameIoPerformance, Status: aws.String("not-applicable")},

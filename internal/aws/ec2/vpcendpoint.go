@@ -382,8 +382,8 @@ func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *ec2.Descr
 		return nil, err
 	}
 	var zones []string
-	for _, z := range zonesOf(sc.region) {
-		zones = append(zones, z.name)
+	for _, z := range sc.zones() {
+		zones = append(zones, z.Name)
 	}
 	out := &ec2.DescribeVpcEndpointServicesOutput{ServiceNames: []string{}}
 	var items []item[types.ServiceDetail]

@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
-	"github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/region"
 )
 
 // publicSince is when the public parameters were last modified: they are as old as the newest images.
@@ -33,21 +33,23 @@ var (
 
 // public are the parameters that AWS publishes in a region: the images of nodes, and which regions and zones there are.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html
-func public(region string) publicParameters {
+func public(in string) publicParameters {
 	publicMutex.Lock()
 	defer publicMutex.Unlock()
-	if p, ok := publicOf[region]; ok {
+	if p, ok := publicOf[in]; ok {
 		return p
 	}
-	values := ami.Parameters(region)
+	values := ami.Parameters(in)
 	const infrastructure = "/aws/service/global-infrastructure"
-	for code, name := range ec2.RegionNames() {
+	for _, code := range region.Codes() {
+		r, _ := region.Get(code)
 		at := infrastructure + "/regions/" + code
 		values[at] = code
-		values[at+"/longName"] = name
+		values[at+"/longName"] = r.Name
 		values[at+"/domain"] = "amazonaws.com"
 		values[at+"/partition"] = "aws"
-		for _, id := range ec2.ZoneIDs(code) { // names differ between accounts, so AWS publishes the IDs alone
+		for _, zone := range r.Zones {
+			id := zone.ID // names differ between accounts, so AWS publishes the IDs alone
 			values[at+"/availability-zones/"+id] = id
 			values[infrastructure+"/availability-zones/"+id] = id
 			values[infrastructure+"/availability-zones/"+id+"/parent-region"] = code
@@ -61,13 +63,13 @@ func public(region string) publicParameters {
 	} {
 		at := infrastructure + "/services/" + code
 		values[at], values[at+"/longName"] = code, name
-		for region := range ec2.RegionNames() {
-			values[at+"/regions/"+region] = region
-			values[infrastructure+"/regions/"+region+"/services/"+code] = code
+		for _, r := range region.Codes() {
+			values[at+"/regions/"+r] = r
+			values[infrastructure+"/regions/"+r+"/services/"+code] = code
 		}
 	}
 	p := publicParameters{values: values, names: slices.Sorted(maps.Keys(values))}
-	publicOf[region] = p
+	publicOf[in] = p
 	return p
 }
 
