@@ -103,7 +103,7 @@ func addTransitive(session *identity.Session, keys []string) error {
 
 // mayAssume asks for the permission to assume the role and, where they are used, to tag the session and to set a source identity.
 func (s *Service) mayAssume(ctx context.Context, caller wire.Caller, role record.Role, session *identity.Session, in *sts.AssumeRoleInput) error {
-	keys := s.requestKeys(ctx)
+	keys := wire.GlobalConditions(ctx)
 	keys["sts:RoleSessionName"] = []string{*in.RoleSessionName}
 	if in.ExternalId != nil {
 		keys["sts:ExternalId"] = []string{*in.ExternalId}

@@ -9,7 +9,6 @@ package sts
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -85,22 +84,4 @@ func (s *Service) credentials(ctx context.Context, session *identity.Session) (*
 		AccessKeyId: aws.String(session.AccessKeyID), SecretAccessKey: aws.String(session.Secret), SessionToken: aws.String(token),
 		Expiration: aws.Time(session.Expires),
 	}, nil
-}
-
-// requestKeys are the condition keys that every request has.
-func (s *Service) requestKeys(ctx context.Context) map[string][]string {
-	now := s.now().UTC()
-	keys := map[string][]string{
-		"aws:CurrentTime":     {now.Format(time.RFC3339)},
-		"aws:EpochTime":       {strconv.FormatInt(now.Unix(), 10)},
-		"aws:SecureTransport": {strconv.FormatBool(wire.SecureTransportFrom(ctx))},
-		"aws:RequestedRegion": {wire.RegionFrom(ctx)},
-	}
-	if ip := wire.SourceIPFrom(ctx); ip != "" {
-		keys["aws:SourceIp"] = []string{ip}
-	}
-	if agent := wire.UserAgentFrom(ctx); agent != "" {
-		keys["aws:UserAgent"] = []string{agent}
-	}
-	return keys
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -196,7 +197,7 @@ func (c *claims) sessionTags() []types.Tag {
 // trusted asks the role's trust policy, which may look into the token: "<issuer>:sub", "<issuer>:aud".
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_iam-condition-keys.html#condition-keys-wif
 func (s *Service) trusted(ctx context.Context, role record.Role, provider record.OIDCProvider, c *claims, audience string, session *identity.Session, tags []types.Tag) error {
-	keys := s.requestKeys(ctx)
+	keys := wire.GlobalConditions(ctx)
 	keys["sts:RoleSessionName"] = []string{session.Name}
 	keys["aws:FederatedProvider"] = []string{provider.ARN()}
 	keys["aws:PrincipalIsAWSService"] = []string{"false"}

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
+	"maps"
 )
 
 // Target is one thing that a request wants to do to one resource.
@@ -56,34 +55,17 @@ func Authorize(ctx context.Context, targets ...Target) error {
 	if c.authorize == nil {
 		return errors.New("wire.Authorize: the context carries no authorizer; it was not made by a Mux")
 	}
-	return c.authorize.Authorize(ctx, c.caller, withGlobalConditions(c, targets))
+	return c.authorize.Authorize(ctx, c.caller, c.withConditions(targets))
 }
 
-// withGlobalConditions returns targets with the condition keys that every request has. A key that the service set stays.
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
-func withGlobalConditions(c *call, targets []Target) []Target {
-	at := c.time
-	if at.IsZero() {
-		at = time.Now()
-	}
+// withConditions returns targets with the condition keys that every request has. No service can put others in their place.
+func (c *call) withConditions(targets []Target) []Target {
+	global := c.conditions()
 	out := make([]Target, len(targets))
 	for i, t := range targets {
-		conditions := make(map[string][]string, len(t.Conditions)+6)
-		conditions["aws:CurrentTime"] = []string{at.UTC().Format(time.RFC3339)}
-		conditions["aws:EpochTime"] = []string{strconv.FormatInt(at.Unix(), 10)}
-		conditions["aws:SecureTransport"] = []string{strconv.FormatBool(c.secure)}
-		if c.sourceIP != "" {
-			conditions["aws:SourceIp"] = []string{c.sourceIP}
-		}
-		if c.userAgent != "" {
-			conditions["aws:UserAgent"] = []string{c.userAgent}
-		}
-		if c.region != "" {
-			conditions["aws:RequestedRegion"] = []string{c.region}
-		}
-		for k, v := range t.Conditions {
-			conditions[k] = v
-		}
+		conditions := make(map[string][]string, len(t.Conditions)+len(global))
+		maps.Copy(conditions, t.Conditions)
+		maps.Copy(conditions, global)
 		t.Conditions = conditions
 		out[i] = t
 	}

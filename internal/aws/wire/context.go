@@ -2,6 +2,9 @@ package wire
 
 import (
 	"context"
+	"net"
+	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -32,6 +35,40 @@ type call struct {
 	input     any
 }
 
+// describe adds what policies may ask about an HTTP request: where it comes from, by which program, and whether over TLS.
+// Every request that is authorized goes through it, whatever its protocol.
+func (c *call) describe(r *http.Request) {
+	c.userAgent = r.UserAgent()
+	c.secure = r.TLS != nil || isInProcess(r.Context()) // never by the URL, which the client writes
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		c.sourceIP = host
+	}
+}
+
+// conditions returns the condition keys that every request has.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+func (c *call) conditions() map[string][]string {
+	at := c.time
+	if at.IsZero() {
+		at = time.Now()
+	}
+	keys := map[string][]string{
+		"aws:CurrentTime":     {at.UTC().Format(time.RFC3339)},
+		"aws:EpochTime":       {strconv.FormatInt(at.Unix(), 10)},
+		"aws:SecureTransport": {strconv.FormatBool(c.secure)},
+	}
+	if c.sourceIP != "" {
+		keys["aws:SourceIp"] = []string{c.sourceIP}
+	}
+	if c.userAgent != "" {
+		keys["aws:UserAgent"] = []string{c.userAgent}
+	}
+	if c.region != "" {
+		keys["aws:RequestedRegion"] = []string{c.region}
+	}
+	return keys
+}
+
 type callKey struct{}
 
 func callFrom(ctx context.Context) *call {
@@ -48,6 +85,18 @@ func with(ctx context.Context, change func(*call)) context.Context {
 	return context.WithValue(ctx, callKey{}, &c)
 }
 
+// NewContext returns a context in which [Authorize] decides about an HTTP request that no [Mux] serves, such as one of the
+// registry's protocol, with the same condition keys. caller is whom the credential in the request names, region the one
+// that the request is for.
+func NewContext(r *http.Request, caller Caller, region string, authorizer Authorizer, now time.Time) context.Context {
+	c := &call{caller: caller, region: region, authorize: authorizer, time: now}
+	c.describe(r)
+	return context.WithValue(r.Context(), callKey{}, c)
+}
+
+// GlobalConditions returns the condition keys that every request has, for a decision that does not go through [Authorize].
+func GlobalConditions(ctx context.Context) map[string][]string { return callFrom(ctx).conditions() }
+
 // CallerFrom returns who signed the request; the zero Caller for an unsigned operation.
 func CallerFrom(ctx context.Context) Caller { return callFrom(ctx).caller }
 
@@ -62,9 +111,6 @@ func SourceIPFrom(ctx context.Context) string { return callFrom(ctx).sourceIP }
 
 // UserAgentFrom returns the User-Agent header.
 func UserAgentFrom(ctx context.Context) string { return callFrom(ctx).userAgent }
-
-// SecureTransportFrom reports whether the request came over TLS.
-func SecureTransportFrom(ctx context.Context) bool { return callFrom(ctx).secure }
 
 // OperationFrom returns the service and the name of the operation in hand; (nil, "") outside a request.
 func OperationFrom(ctx context.Context) (*Service, string) {

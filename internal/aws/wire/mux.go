@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"reflect"
 	"runtime/debug"
@@ -327,12 +326,9 @@ func (m *Mux) authenticate(c *call, r *request) (*Service, *operation, error) {
 // fill completes what the context of a handler says about its request.
 func (c *call) fill(m *Mux, op *operation, r *request, input any) {
 	c.service, c.operation, c.input = op.service, op.name, input
-	c.requestID, c.userAgent = r.id, r.UserAgent()
-	c.secure = r.TLS != nil || r.URL.Scheme == "https"
+	c.requestID = r.id
 	c.authorize = m.options.Authorizer
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		c.sourceIP = host
-	}
+	c.describe(r.Request)
 }
 
 // Decode reads a request for a service as ServeHTTP does, without a look at its signature or at the constraints of its input, which
@@ -379,7 +375,7 @@ func (m *Mux) authorize(ctx context.Context, c *call, op *operation) error {
 	if len(targets) == 0 {
 		targets = []Target{{Action: op.action, Resource: "*"}}
 	}
-	return m.options.Authorizer.Authorize(ctx, c.caller, withGlobalConditions(c, targets))
+	return m.options.Authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
 }
 
 func (op *operation) isDryRun(in reflect.Value) bool {

@@ -14,13 +14,18 @@ func (m *Mux) Transport() http.RoundTripper { return inProcess{m} }
 
 type inProcess struct{ handler http.Handler }
 
+// inProcessKey marks the context of a request that took no network. Nothing outside of this file can set it.
+type inProcessKey struct{}
+
+func isInProcess(ctx context.Context) bool { return ctx.Value(inProcessKey{}) != nil }
+
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
 	// A handler owns the request that it is given; a RoundTripper must not change the one that it got.
 	ctx, cancel := context.WithCancel(r.Context())
-	in := r.Clone(ctx)
+	in := r.Clone(context.WithValue(ctx, inProcessKey{}, true))
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
