@@ -47,6 +47,11 @@ func mismatch(format string, args ...any) *Error {
 	return &Error{Code: SignatureDoesNotMatch, Message: fmt.Sprintf(format, args...), Status: http.StatusForbidden}
 }
 
+// InvalidRegion refuses a signature whose credential scope names a region that does not exist.
+func InvalidRegion(region string) *Error {
+	return mismatch("Credential should be scoped to a valid region, not '%s'.", region)
+}
+
 func queryError(service, message string) *Error {
 	if service == "s3" {
 		return &Error{Code: AuthorizationQueryParametersError, Message: message, Status: http.StatusBadRequest}

@@ -487,3 +487,16 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+// A credential without a secret, such as a bearer token, signs nothing: anybody could.
+func TestAnEmptySecretSignsNothing(t *testing.T) {
+	t.Parallel()
+	r := sign(t, http.MethodGet, "https://eks.us-east-1.amazonaws.com/clusters", "", "eks", aws.Credentials{AccessKeyID: "ASIAEXAMPLE", SessionToken: "token"}, http.Header{})
+	s, err := sigv4.Parse(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verify(nil, "", signedAt); code(err) != sigv4.SignatureDoesNotMatch {
+		t.Errorf("got %v", err)
+	}
+}
