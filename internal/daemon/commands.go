@@ -123,6 +123,8 @@ func PrintEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 	}
 	if region == "" {
 		region = s.Region
+	} else if err := checkRegion(region); err != nil {
+		return fmt.Errorf("--region: %w", err)
 	}
 	c, ok := all[account]
 	switch {

@@ -7,11 +7,13 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/region"
 )
 
 // What is chosen unless flags, the environment or an earlier start say otherwise.
@@ -38,10 +40,7 @@ type Config struct {
 	Etcd etcd.External
 }
 
-var (
-	accountPattern = regexp.MustCompile(`^\d{12}$`)
-	regionPattern  = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`)
-)
+var accountPattern = regexp.MustCompile(`^\d{12}$`)
 
 // settings are the choices of c over those that the data directory remembers, checked. Once the
 // daemon could start with them they are remembered in turn.
@@ -73,8 +72,8 @@ func (c Config) settings() (datadir.Settings, error) {
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return s, fmt.Errorf("--listen %q is not HOST:PORT, such as %s: %w", s.Listen, DefaultListen, err)
 	}
-	if !regionPattern.MatchString(s.Region) {
-		return s, fmt.Errorf("--region %q is not the name of a region, such as %s", s.Region, DefaultRegion)
+	if err := checkRegion(s.Region); err != nil {
+		return s, fmt.Errorf("--region: %w", err)
 	}
 	if !slices.Contains(Machines, s.Machines) {
 		return s, fmt.Errorf("--machines %q is neither namespace nor simulated", s.Machines)
@@ -98,6 +97,14 @@ func (c Config) settings() (datadir.Settings, error) {
 func CheckAccount(account string) error {
 	if !accountPattern.MatchString(account) {
 		return fmt.Errorf("%q is not an AWS account number of twelve digits, such as %s", account, DefaultAccount)
+	}
+	return nil
+}
+
+// checkRegion says what is wrong with a region: requests that are signed for it would be refused.
+func checkRegion(code string) error {
+	if !region.Valid(code) {
+		return fmt.Errorf("%q is not a commercial region of AWS; choose one of %s", code, strings.Join(region.Codes(), ", "))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -31,6 +32,15 @@ func TestWhatIsChosenHolds(t *testing.T) {
 	}
 	if third := choose(Config{}); third != second {
 		t.Errorf("a start without flags changed %+v to %+v", second, third)
+	}
+}
+
+func TestRegionsThatDoNotExistAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"mars-1", "US-EAST-1", "us-east-1a", "us-gov-west-1"} {
+		if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Region: bad}).settings(); err == nil || !strings.Contains(err.Error(), "choose one of") {
+			t.Errorf("--region %s: %v", bad, err)
+		}
 	}
 }
 

@@ -153,5 +153,5 @@ func TestRegionsAndZones(t *testing.T) {
 		}
 	}
 	_, err := w.client(w.url, "mars-1").DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})
-	wantCode(t, err, "InvalidParameterValue")
+	wantCode(t, err, "AuthFailure")
 }

@@ -146,6 +146,16 @@ func (s *Service) expiredToken() *failure {
 	return &failure{code: "ExpiredToken", message: "The security token included in the request is expired", status: http.StatusForbidden}
 }
 
+// invalidRegion refuses a signature for a region that does not exist.
+func (s *Service) invalidRegion(region string) error {
+	e := sigv4.InvalidRegion(region)
+	if s.Protocol == EC2Query {
+		f := s.authFailure()
+		return &Error{Code: f.code, Message: e.Message, Status: f.status}
+	}
+	return e
+}
+
 // authFailure is all that EC2 tells of a signature that it does not accept, a skewed clock included.
 func (s *Service) authFailure() *failure {
 	return &failure{code: "AuthFailure", message: "AWS was not able to validate the provided access credentials", status: http.StatusUnauthorized}

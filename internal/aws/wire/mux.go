@@ -21,6 +21,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
+	"github.com/coracle-eks/coracle/internal/region"
 )
 
 // DefaultMaxBody is the largest request body that is read unless [Options] says otherwise: 10 MiB.
@@ -307,6 +308,9 @@ func (m *Mux) authenticate(c *call, r *request) (*Service, *operation, error) {
 	}
 	if service == nil {
 		return nil, nil, &Error{Code: "UnknownService", Message: fmt.Sprintf("The service %q is not served by coracle.", signature.Service), Status: http.StatusNotImplemented}
+	}
+	if !region.Valid(signature.Region) { // it becomes a part of ARNs and of host names
+		return service, nil, service.invalidRegion(signature.Region)
 	}
 	secret, caller, err := m.options.Credentials.Lookup(r.Context(), signature.AccessKeyID, signature.SessionToken)
 	if err != nil {
