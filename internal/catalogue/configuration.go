@@ -11,6 +11,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/coracle-eks/coracle/internal/document"
 )
 
 // ConfigurationError says what is wrong with configurationValues, in the words of EKS: its text is the message of the API.
@@ -57,7 +59,10 @@ func readConfiguration(text string) (value any, err error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
-	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
+	var asJSON []byte
+	if err = document.CheckYAML([]byte(text)); err == nil {
+		asJSON, err = yaml.YAMLToJSONStrict([]byte(text))
+	}
 	if err != nil {
 		// The parser's package and conversion are of no interest to who wrote the text.
 		why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")

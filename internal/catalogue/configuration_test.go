@@ -43,6 +43,7 @@ func TestCheck(t *testing.T) {
 		"twice in YAML":         {"coredns", "replicaCount: 3\nreplicaCount: 4\n", `line 2: key "replicaCount" already set in map`},
 		"broken JSON":           {"coredns", `{"replicaCount":3`, unsupported + "it is not a valid JSON or YAML document: "},
 		"broken YAML":           {"coredns", "a: b: c", "mapping values are not allowed"},
+		"too many aliases":      {"coredns", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 100) + "]\n", unsupported + "it is not a valid JSON or YAML document: line 2: the document is larger than 4 MiB"},
 		"two documents":         {"coredns", "replicaCount: 3\n---\nreplicaCount: 4\n", "one document"},
 	} {
 		a, found := c.Addon(test.addon)

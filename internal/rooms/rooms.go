@@ -51,17 +51,23 @@ var Rules = []Rule{
 	{"internal/aws/ec2/lifecycle", []string{"internal/aws/ec2", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the store alone; EC2 writes its own rows"},
 	{"internal/aws/autoscaling/group", []string{"internal/crash", "internal/instancetype", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller that is a client of EC2, through the SDK"},
 	{"internal/instancetype", nil, world, "public data"},
+	{"internal/document", nil, append([]string{"github.com/aws"}, world...), "it measures texts: pure"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
+<<<<<<< HEAD
 	{"internal/region", nil, world, "public data"},
 	{"internal/catalogue", []string{"internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
 	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/crash", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
+=======
+	{"internal/catalogue", []string{"internal/document", "internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
+	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/crash", "internal/document", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
+>>>>>>> 5efef22 (document: bound what YAML aliases and TOML nesting cost the daemon)
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
-	{"internal/guest", []string{"internal/ami", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
+	{"internal/guest", []string{"internal/ami", "internal/document", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"cmd/node", []string{"internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
 	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
 	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/logs/events",
-		"internal/pki", "internal/port", "internal/crash", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes"}, nil,
+		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes"}, nil,
 		"controllers talk to AWS services as clients do, through the SDK"},
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},

@@ -8,6 +8,8 @@ import (
 
 	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/coracle-eks/coracle/internal/document"
 )
 
 // awsAuth is what the ConfigMap kube-system/aws-auth says.
@@ -33,13 +35,24 @@ type awsAuthEntry struct {
 	Groups   []string        `json:"groups"`
 }
 
+// A ConfigMap has room for a hundred thousand mistakes. The log gets the first of them, each in short.
+const (
+	maxReports = 50
+	maxReport  = 1000 // bytes
+)
+
 // parseAWSAuth reads the ConfigMap's data as aws-iam-authenticator does: what is malformed is
 // reported in errs and left out, everything else counts. The keys of the ConfigMap itself are
 // case-sensitive. Of two entries for one ARN the later counts.
 func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 	parsed = &awsAuth{roles: map[string]mapping{}, users: map[string]mapping{}, accounts: map[string]bool{}}
 	report := func(where string, err error) {
-		errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		if text := err.Error(); len(text) > maxReport {
+			err = errors.New(strings.ToValidUTF8(text[:maxReport], "") + " ...")
+		}
+		if len(errs) < maxReports {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		}
 	}
 	for _, section := range []struct {
 		key, field string
@@ -73,8 +86,12 @@ func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 	}
 	if accounts := data["mapAccounts"]; !blank(accounts) {
 		var list []string
-		// This YAML library gives a number's digits to a string, leading zeros included.
-		if err := yamlv2.Unmarshal([]byte(accounts), &list); err != nil {
+		err := document.CheckYAML([]byte(accounts))
+		if err == nil {
+			// This YAML library gives a number's digits to a string, leading zeros included.
+			err = yamlv2.Unmarshal([]byte(accounts), &list)
+		}
+		if err != nil {
 			report("mapAccounts", err)
 		}
 		for _, account := range list {
@@ -87,6 +104,9 @@ func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 func listOf(text string) ([]json.RawMessage, error) {
 	if blank(text) {
 		return nil, nil
+	}
+	if err := document.CheckYAML([]byte(text)); err != nil {
+		return nil, err
 	}
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {

@@ -59,6 +59,21 @@ func TestParseAWSAuth(t *testing.T) {
 			errors: []string{"mapUsers[0]: value for userarn must be supplied", "mapRoles[0]: value for rolearn must be supplied"},
 		},
 		{
+			name:  "an entry repeated by its anchor",
+			data:  map[string]string{"mapRoles": "- &node\n  rolearn: " + role + "\n  username: x\n- <<: *node\n  rolearn: " + role + "2\n"},
+			roles: map[string]mapping{role: {Username: "x"}, role + "2": {Username: "x"}},
+		},
+		{
+			name: "aliases that make it gigabytes",
+			data: map[string]string{
+				"mapRoles":    "- rolearn: &a " + strings.Repeat("x", 4000) + "\n  groups: [" + strings.Repeat("*a,", 10_000) + "]\n",
+				"mapAccounts": "[&a [x, x, x, x], " + strings.Repeat("*a,", 400_000) + "]",
+				"mapUsers":    "- userarn: arn:aws:iam::111122223333:user/alice\n  username: alice\n",
+			},
+			users:  map[string]mapping{"arn:aws:iam::111122223333:user/alice": {Username: "alice"}},
+			errors: []string{"mapRoles: line 2: the document is larger than 4 MiB", "mapAccounts: line 1: the document is larger than 4 MiB"},
+		},
+		{
 			name:   "groups that are no list",
 			data:   map[string]string{"mapRoles": "- rolearn: arn:aws:iam::111122223333:role/x\n  groups: system:masters\n" + nodeYAML},
 			roles:  node,
@@ -125,5 +140,18 @@ func TestParseAWSAuth(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestMistakesInAWSAuthAreReportedInShort(t *testing.T) {
+	t.Parallel()
+	lists := "[" + strings.Repeat("[],", 1000) + "]"
+	_, errs := parseAWSAuth(map[string]string{"mapUsers": strings.Repeat("- {}\n", 1000), "mapAccounts": lists})
+	if len(errs) != maxReports {
+		t.Errorf("%d mistakes are reported, not %d", len(errs), maxReports)
+	}
+	_, errs = parseAWSAuth(map[string]string{"mapAccounts": lists})
+	if len(errs) != 1 || len(errs[0].Error()) > maxReport+100 || !strings.HasSuffix(errs[0].Error(), " ...") {
+		t.Errorf("the report of a thousand mistakes is %v", errs)
 	}
 }

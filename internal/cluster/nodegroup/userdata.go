@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/document"
 )
 
 // boot is what a node has to be told to find its cluster.
@@ -104,8 +105,12 @@ func (b boot) nodeConfig() ([]byte, error) {
 
 // toml merges EKS's settings over the user's, for Bottlerocket.
 func (b boot) toml(users []byte) ([]byte, error) {
-	document := map[string]any{}
-	if err := toml.Unmarshal(users, &document); err != nil {
+	err := document.CheckTOML(users)
+	tables := map[string]any{}
+	if err == nil {
+		err = toml.Unmarshal(users, &tables)
+	}
+	if err != nil {
 		//lint:ignore ST1005 these are EKS's words
 		return nil, fmt.Errorf("User data was not in the TOML format: %w.", err)
 	}
@@ -120,7 +125,7 @@ func (b boot) toml(users []byte) ([]byte, error) {
 		}
 		return t, nil
 	}
-	settings, err := table(document, "settings")
+	settings, err := table(tables, "settings")
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +159,7 @@ func (b boot) toml(users []byte) ([]byte, error) {
 			taints[k] = v
 		}
 	}
-	return toml.Marshal(document)
+	return toml.Marshal(tables)
 }
 
 // archive is a MIME archive of the parts of the user's, as they are, and one more.

@@ -42,6 +42,7 @@ func TestUserData(t *testing.T) {
 		"not MIME":                {booted, ami.AL2023, "#!/bin/bash\necho", nil, "User data was not in the MIME multipart format."},
 		"MIME of one part":        {booted, ami.AL2, "MIME-Version: 1.0\nContent-Type: text/plain\n\nx", nil, "User data was not in the MIME multipart format."},
 		"not TOML":                {booted, ami.Bottlerocket, "[settings", nil, "User data was not in the TOML format"},
+		"TOML that is too deep":   {booted, ami.Bottlerocket, "[a" + strings.Repeat(".a", 200) + "]\n", nil, "User data was not in the TOML format: line 1: tables, arrays and dotted keys are nested too deeply"},
 	} {
 		got, err := c.boot.userData(c.family, []byte(c.users))
 		if c.fails != "" {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/node"
@@ -79,8 +80,11 @@ func parse(data []byte) (settings, error) {
 	if err != nil {
 		return s, err
 	}
-	var document map[string]any
-	if err := toml.Unmarshal(data, &document); err != nil {
+	if err := document.CheckTOML(data); err != nil {
+		return s, fmt.Errorf("the user data cannot be read: %w", err)
+	}
+	var tables map[string]any
+	if err := toml.Unmarshal(data, &tables); err != nil {
 		var at *toml.DecodeError
 		if errors.As(err, &at) {
 			row, column := at.Position()
@@ -88,12 +92,12 @@ func parse(data []byte) (settings, error) {
 		}
 		return s, fmt.Errorf("the user data is not TOML: %w", err)
 	}
-	for key := range document {
+	for key := range tables {
 		if key != "settings" {
 			return s, fmt.Errorf("the user data has the table %q; Bottlerocket's has one, settings", key)
 		}
 	}
-	all, _ := document["settings"].(map[string]any)
+	all, _ := tables["settings"].(map[string]any)
 	s.Others = map[string]any{}
 	for key, value := range all {
 		switch key {

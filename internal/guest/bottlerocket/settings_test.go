@@ -57,6 +57,7 @@ other = "y:PreferNoSchedule"
 		{name: "no user data", output: "the user data has no settings.kubernetes"},
 		{name: "no name", userData: strings.Replace(cluster, "cluster-name", "cluster-domain", 1), err: "settings.kubernetes.cluster-name is missing in the user data"},
 		{name: "no TOML", userData: "#!/bin/bash\necho\n", err: "the user data is not TOML, at line 2"},
+		{name: "tables too deep", userData: "[settings" + strings.Repeat(".a", 200) + "]\n", err: "the user data cannot be read: line 1: tables, arrays and dotted keys are nested too deeply"},
 		{name: "another table", userData: "[kubernetes]\n", err: `the user data has the table "kubernetes"`},
 		{name: "a certificate that is no base64", userData: strings.Replace(cluster, "Y2E=", "!", 1), err: "cluster-certificate is not base64"},
 		{name: "a taint", userData: cluster + "[settings.kubernetes.node-taints]\na = \"b\"\n", err: `settings.kubernetes.node-taints."a" is b`},

@@ -22,6 +22,12 @@ func zipped(text string) string {
 	return b.String()
 }
 
+// bomb is an archive of parts that are 4 MiB each when they are decompressed.
+func bomb(parts int) string {
+	part := "--x\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte(zipped("#!"+strings.Repeat("x", 4<<20)))) + "\n"
+	return "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat(part, parts) + "--x--\n"
+}
+
 const archive = `MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="==B=="
 
@@ -69,6 +75,9 @@ func TestParse(t *testing.T) {
 		{"an archive without a boundary", "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--x\n", "", "no boundary"},
 		{"an archive that is cut off", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\nnothing\n", "", "MIME archive"},
 		{"broken compression", "\x1f\x8bnot", "", "decompress user data"},
+		{"more than is decompressed", zipped(strings.Repeat("x", maxUserData+1)), "", "decompress user data: it is more than 10 MiB"},
+		{"compressed parts that are too much together", bomb(3), "", "the parts of the user data are more than 10 MiB"},
+		{"too many parts", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat("--x\n\n#!/bin/sh\n", maxParts+1) + "--x--\n", "", "more than 1000 parts"},
 	} {
 		parts, err := Parse([]byte(test.data))
 		var got []string

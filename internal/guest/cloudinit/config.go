@@ -1,12 +1,9 @@
 package cloudinit
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -15,6 +12,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/coracle-eks/coracle/internal/document"
 )
 
 // config is the merged cloud-config, as far as it is applied.
@@ -84,15 +83,18 @@ func merge(documents [][]byte) (config, error) {
 	merged := map[string]json.RawMessage{}
 	var c config
 	for _, d := range documents {
+		if err := document.CheckYAML(d); err != nil {
+			return c, fmt.Errorf("Failed loading yaml blob. Invalid format: %w", err)
+		}
 		asJSON, err := yaml.YAMLToJSON(d)
 		if err != nil {
 			return c, fmt.Errorf("Failed loading yaml blob. Invalid format: %w", err)
 		}
-		var document map[string]json.RawMessage
-		if err := json.Unmarshal(asJSON, &document); err != nil {
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(asJSON, &keys); err != nil {
 			return c, fmt.Errorf("Failed loading yaml blob. Yaml load allows dict root types, but got something else: %w", err)
 		}
-		for k, v := range document {
+		for k, v := range keys {
 			merged[k] = v
 		}
 	}
@@ -124,13 +126,11 @@ func (f file) write(root string) error {
 		content = plain
 	}
 	if strings.Contains(encoding, "gz") {
-		r, err := gzip.NewReader(bytes.NewReader(content))
-		if err == nil {
-			content, err = io.ReadAll(io.LimitReader(r, maxUserData))
-		}
+		plain, err := decompress(content)
 		if err != nil {
 			return fmt.Errorf("write_files %s: %w", f.Path, err)
 		}
+		content = plain
 	}
 	if !filepath.IsAbs(f.Path) {
 		return fmt.Errorf("write_files: the path %q is not absolute", f.Path)

@@ -36,8 +36,11 @@ type Part struct {
 	Content  []byte
 }
 
-// maxUserData is how large user data may become by decompression.
+// maxUserData is how large user data may become by decompression, in bytes: each document, and all parts together.
 const maxUserData = 10 << 20
+
+// maxParts is how many parts a MIME archive may have, nested ones included.
+const maxParts = 1000
 
 // Parse takes user data apart. Parts that cannot be used are in the result with their types; whoever runs them says so.
 func Parse(data []byte) ([]Part, error) {
@@ -48,16 +51,35 @@ func Parse(data []byte) ([]Part, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
-	var parts []Part
-	if err := parse(data, "", "", &parts, 0); err != nil {
+	var p parser
+	if err := p.parse(data, "", "", 0); err != nil {
 		return nil, err
 	}
-	for i := range parts {
-		if parts[i].Filename == "" {
-			parts[i].Filename = fmt.Sprintf("part-%03d", i+1)
+	for i := range p.parts {
+		if p.parts[i].Filename == "" {
+			p.parts[i].Filename = fmt.Sprintf("part-%03d", i+1)
 		}
 	}
-	return parts, nil
+	return p.parts, nil
+}
+
+// parser takes an archive apart, and the archives in it.
+type parser struct {
+	parts []Part
+	size  int // of what the parts hold
+}
+
+// add appends a part. The parts together are bounded like one document: otherwise an archive of a few kilobytes with many parts,
+// each of which is compressed a thousandfold, would fill the memory of whoever reads it.
+func (p *parser) add(part Part) error {
+	if p.size += len(part.Content); p.size > maxUserData {
+		return fmt.Errorf("the parts of the user data are more than %d MiB", maxUserData>>20)
+	}
+	if len(p.parts) == maxParts {
+		return fmt.Errorf("the user data has more than %d parts", maxParts)
+	}
+	p.parts = append(p.parts, part)
+	return nil
 }
 
 // Decode undoes base64 and gzip of a document, if it is so.
@@ -71,21 +93,30 @@ func Decode(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
 	}
-	r, err := gzip.NewReader(bytes.NewReader(data))
+	plain, err := decompress(data)
 	if err != nil {
 		return nil, fmt.Errorf("decompress user data: %w", err)
-	}
-	plain, err := io.ReadAll(io.LimitReader(r, maxUserData+1))
-	if err != nil {
-		return nil, fmt.Errorf("decompress user data: %w", err)
-	}
-	if len(plain) > maxUserData {
-		return nil, fmt.Errorf("decompress user data: it is more than %d MiB", maxUserData>>20)
 	}
 	return plain, nil
 }
 
-func parse(data []byte, declared, filename string, parts *[]Part, depth int) error {
+// decompress undoes gzip, up to maxUserData.
+func decompress(data []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxUserData+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(plain) > maxUserData {
+		return nil, fmt.Errorf("it is more than %d MiB", maxUserData>>20)
+	}
+	return plain, nil
+}
+
+func (p *parser) parse(data []byte, declared, filename string, depth int) error {
 	if depth > 5 {
 		return fmt.Errorf("MIME archives are nested more than 5 deep")
 	}
@@ -110,19 +141,18 @@ func parse(data []byte, declared, filename string, parts *[]Part, depth int) err
 			if err != nil {
 				return err
 			}
-			return parse(content, message.Header.Get("Content-Type"), filename, parts, depth+1)
+			return p.parse(content, message.Header.Get("Content-Type"), filename, depth+1)
 		}
 	}
 	if !strings.HasPrefix(kind, "multipart/") {
-		*parts = append(*parts, Part{kind, filename, body})
-		return nil
+		return p.add(Part{kind, filename, body})
 	}
 	if params["boundary"] == "" {
 		return fmt.Errorf("the MIME archive has no boundary in its Content-Type: %s", declared)
 	}
 	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	for count := 0; ; count++ {
-		p, err := r.NextRawPart()
+		part, err := r.NextRawPart()
 		if err == io.EOF {
 			if count == 0 {
 				return fmt.Errorf("the MIME archive has no part with the boundary %q", params["boundary"])
@@ -132,15 +162,15 @@ func parse(data []byte, declared, filename string, parts *[]Part, depth int) err
 		if err != nil {
 			return fmt.Errorf("read the MIME archive after part %d: %w", count, err)
 		}
-		content, err := transferDecoded(p)
+		content, err := transferDecoded(part)
 		if err != nil {
 			return fmt.Errorf("part %d of the MIME archive: %w", count+1, err)
 		}
-		declared := p.Header.Get("Content-Type")
+		declared := part.Header.Get("Content-Type")
 		if declared == "" {
 			declared = "text/plain"
 		}
-		if err := parse(content, declared, p.FileName(), parts, depth+1); err != nil {
+		if err := p.parse(content, declared, part.FileName(), depth+1); err != nil {
 			return err
 		}
 	}

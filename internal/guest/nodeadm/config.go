@@ -21,6 +21,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/node"
 )
@@ -120,6 +121,9 @@ var (
 
 // decode reads one document, in YAML or JSON.
 func decode(data []byte) (*NodeConfig, error) {
+	if err := document.CheckYAML(data); err != nil {
+		return nil, fmt.Errorf("%w, couldn't get version/kind; %w", errDecoding, err)
+	}
 	asJSON, err := yaml.YAMLToJSON(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w, couldn't get version/kind; json parse error: %w", errDecoding, err)
@@ -265,12 +269,13 @@ func mergeTOML(dst, src string) (string, error) {
 	if dst == "" || src == "" {
 		return dst + src, nil
 	}
-	var a, b map[string]any
-	if err := toml.Unmarshal([]byte(dst), &a); err != nil {
-		return "", fmt.Errorf("containerd config: %w", err)
+	a, err := decodeTOML(dst)
+	if err != nil {
+		return "", err
 	}
-	if err := toml.Unmarshal([]byte(src), &b); err != nil {
-		return "", fmt.Errorf("containerd config: %w", err)
+	b, err := decodeTOML(src)
+	if err != nil {
+		return "", err
 	}
 	merged, err := mergeMaps(a, b)
 	if err != nil {
@@ -278,6 +283,18 @@ func mergeTOML(dst, src string) (string, error) {
 	}
 	data, err := toml.Marshal(merged)
 	return string(data), err
+}
+
+func decodeTOML(text string) (map[string]any, error) {
+	var decoded map[string]any
+	err := document.CheckTOML([]byte(text))
+	if err == nil {
+		err = toml.Unmarshal([]byte(text), &decoded)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("containerd config: %w", err)
+	}
+	return decoded, nil
 }
 
 // validate says what is missing.

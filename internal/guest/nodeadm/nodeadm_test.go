@@ -75,7 +75,7 @@ func (c *command) write(t *testing.T, name, content string) {
 }
 
 // document is a NodeConfig with a cluster and what is added to its spec, indented by two blanks.
-func document(more string) string {
+func nodeConfigOf(more string) string {
 	return `---
 apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
@@ -109,7 +109,7 @@ func TestInit(t *testing.T) {
 		files                   map[string][]string // parts of files; "!" before a part that is not there
 	}{
 		{
-			name: "the defaults", version: "1.35", userData: document(""),
+			name: "the defaults", version: "1.35", userData: nodeConfigOf(""),
 			config: `{"address":"0.0.0.0","clusterDNS":["10.100.0.10"],"clusterDomain":"cluster.local","containerRuntimeEndpoint":"unix:///run/containerd/containerd.sock","maxPods":58,
 				"kubeReserved":{"cpu":"80m","ephemeral-storage":"1Gi","memory":"893Mi"},"kubeReservedCgroup":"/runtime","systemReservedCgroup":"/system","cgroupDriver":"cgroupfs",
 				"evictionHard":{"memory.available":"100Mi","nodefs.available":"2Gi","nodefs.inodesFree":"5%"},"providerID":"aws:///eu-west-1a/i-0123456789abcdef0","serverTLSBootstrap":true,
@@ -124,40 +124,40 @@ func TestInit(t *testing.T) {
 			},
 		},
 		{
-			name: "an older version", version: "1.33", userData: document(""), config: `{"shutdownGracePeriod":null,"featureGates":{"DynamicResourceAllocation":true}}`,
+			name: "an older version", version: "1.33", userData: nodeConfigOf(""), config: `{"shutdownGracePeriod":null,"featureGates":{"DynamicResourceAllocation":true}}`,
 			files: map[string][]string{"etc/eks/kubelet/environment": {"--pod-infra-container-image=pause:3.10"}},
 		},
 		{
 			name: "flags, and the instance's ID as the name", version: "1.35",
-			userData: document("  featureGates:\n    InstanceIdNodeName: true\n  kubelet:\n    flags:\n    - --v=5\n    - --node-labels=foo=bar,foo2=baz\n    - --register-with-taints=foo=bar:NoSchedule\n"),
+			userData: nodeConfigOf("  featureGates:\n    InstanceIdNodeName: true\n  kubelet:\n    flags:\n    - --v=5\n    - --node-labels=foo=bar,foo2=baz\n    - --register-with-taints=foo=bar:NoSchedule\n"),
 			config:   `{}`, files: map[string][]string{"etc/eks/kubelet/environment": {" --v=5 --node-labels=foo=bar,foo2=baz --register-with-taints=foo=bar:NoSchedule\n", "--hostname-override=i-0123456789abcdef0"}},
 		},
 		{
-			name: "a configuration of the kubelet", version: "1.35", userData: document("  kubelet:\n    config:\n      logging:\n        verbosity: 5\n      clusterDNS:\n      - 0.0.0.0\n      - 1.1.1.1\n"),
+			name: "a configuration of the kubelet", version: "1.35", userData: nodeConfigOf("  kubelet:\n    config:\n      logging:\n        verbosity: 5\n      clusterDNS:\n      - 0.0.0.0\n      - 1.1.1.1\n"),
 			config: `{"clusterDNS":["10.100.0.10"],"logging":{"verbosity":2}}`, dropIn: `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1","logging":{"verbosity":5},"clusterDNS":["0.0.0.0","1.1.1.1"]}`,
 			files: map[string][]string{"etc/eks/kubelet/environment": {"--config-dir=/etc/kubernetes/kubelet/config.json.d"}},
 		},
 		{
-			name: "empty values", version: "1.35", userData: document("  kubelet:\n    config:\n      kubeReservedCgroup: \"\"\n      systemReservedCgroup: \"\"\n"),
+			name: "empty values", version: "1.35", userData: nodeConfigOf("  kubelet:\n    config:\n      kubeReservedCgroup: \"\"\n      systemReservedCgroup: \"\"\n"),
 			config: `{}`, dropIn: `{"kubeReservedCgroup":"","systemReservedCgroup":""}`,
 		},
 		{
 			name: "two documents", version: "1.35",
-			userData: archive(document("  kubelet:\n    config:\n      maxPods: 20\n      clusterDNS: [1.1.1.1]\n    flags: [--v=3]\n"), partial+"  kubelet:\n    config:\n      systemReserved:\n        cpu: 150m\n    flags: [--node-labels=a=b]\n"),
+			userData: archive(nodeConfigOf("  kubelet:\n    config:\n      maxPods: 20\n      clusterDNS: [1.1.1.1]\n    flags: [--v=3]\n"), partial+"  kubelet:\n    config:\n      systemReserved:\n        cpu: 150m\n    flags: [--node-labels=a=b]\n"),
 			config:   `{"maxPods":58}`, dropIn: `{"maxPods":20,"clusterDNS":["1.1.1.1"],"systemReserved":{"cpu":"150m"}}`, files: map[string][]string{"etc/eks/kubelet/environment": {"--max-pods=20", " --v=3 --node-labels=a=b\n"}},
 		},
 		{
-			name: "a maximum of pods by an expression", version: "1.35", userData: document("  kubelet:\n    maxPodsExpression: ((default_enis - 1) * (ips_per_eni - 1)) + 2\n"),
+			name: "a maximum of pods by an expression", version: "1.35", userData: nodeConfigOf("  kubelet:\n    maxPodsExpression: ((default_enis - 1) * (ips_per_eni - 1)) + 2\n"),
 			config: `{"maxPods":44,"kubeReserved":{"memory":"739Mi"}}`, files: map[string][]string{"etc/eks/kubelet/environment": {"--max-pods=44"}},
 		},
-		{name: "an expression that is wrong", version: "1.35", userData: document("  kubelet:\n    maxPodsExpression: max_pods - nonsense\n"), config: `{"maxPods":58}`},
-		{name: "an expression with a condition", version: "1.35", userData: document("  kubelet:\n    maxPodsExpression: \"max_pods > 50 ? 50 : max_pods\"\n"), config: `{"maxPods":50}`},
+		{name: "an expression that is wrong", version: "1.35", userData: nodeConfigOf("  kubelet:\n    maxPodsExpression: max_pods - nonsense\n"), config: `{"maxPods":58}`},
+		{name: "an expression with a condition", version: "1.35", userData: nodeConfigOf("  kubelet:\n    maxPodsExpression: \"max_pods > 50 ? 50 : max_pods\"\n"), config: `{"maxPods":50}`},
 		{
-			name: "IPv6", version: "1.35", userData: strings.Replace(document(""), "10.100.0.0/16", "fd12:3456::/108", 1), config: `{"clusterDNS":["fd12:3456::a"]}`,
+			name: "IPv6", version: "1.35", userData: strings.Replace(nodeConfigOf(""), "10.100.0.0/16", "fd12:3456::/108", 1), config: `{"clusterDNS":["fd12:3456::a"]}`,
 			files: map[string][]string{"etc/eks/kubelet/environment": {"--node-ip=2600::4"}},
 		},
 		{
-			name: "the environment", version: "1.35", userData: document("  instance:\n    environment:\n      default:\n        QUOTED: 'with \"quotes\" and 50%'\n        A: \"back\\\\slash\"\n      kubelet:\n        HTTP_PROXY: http://proxy\n    network:\n      nameservers: [8.8.8.8]\n      domains: [example.com]\n    localStorage:\n      strategy: RAID0\n"),
+			name: "the environment", version: "1.35", userData: nodeConfigOf("  instance:\n    environment:\n      default:\n        QUOTED: 'with \"quotes\" and 50%'\n        A: \"back\\\\slash\"\n      kubelet:\n        HTTP_PROXY: http://proxy\n    network:\n      nameservers: [8.8.8.8]\n      domains: [example.com]\n    localStorage:\n      strategy: RAID0\n"),
 			config: `{}`, files: map[string][]string{
 				"etc/systemd/system.conf.d/environment.conf":            {"[Manager]\nDefaultEnvironment=\"A=back\\\\slash\"\nDefaultEnvironment=\"QUOTED=with \\\"quotes\\\" and 50%%\"\n"},
 				"etc/systemd/system/kubelet.service.d/environment.conf": {"[Service]\nEnvironment=\"HTTP_PROXY=http://proxy\"\n"},
@@ -165,10 +165,10 @@ func TestInit(t *testing.T) {
 			},
 		},
 		{
-			name: "a base specification", version: "1.35", userData: document("  containerd:\n    baseRuntimeSpec:\n      process:\n        rlimits:\n        - {type: RLIMIT_NOFILE, soft: 1024, hard: 1024}\n"),
+			name: "a base specification", version: "1.35", userData: nodeConfigOf("  containerd:\n    baseRuntimeSpec:\n      process:\n        rlimits:\n        - {type: RLIMIT_NOFILE, soft: 1024, hard: 1024}\n"),
 			config: `{}`, files: map[string][]string{"etc/containerd/base-runtime-spec.json": {`"soft": 1024`, "CAP_CHOWN"}},
 		},
-		{name: "compressed and in base64", version: "1.35", userData: base64.StdEncoding.EncodeToString([]byte(document(""))), config: `{"maxPods":58}`},
+		{name: "compressed and in base64", version: "1.35", userData: base64.StdEncoding.EncodeToString([]byte(nodeConfigOf(""))), config: `{"maxPods":58}`},
 		{name: "JSON", version: "1.35", userData: `{"apiVersion":"node.eks.aws/v1alpha1","kind":"NodeConfig","spec":{"cluster":{"name":"demo","apiServerEndpoint":"https://x","certificateAuthority":"eA==","cidr":"10.100.0.0/16"}}}`, config: `{"maxPods":58}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestInitRefuses(t *testing.T) {
 	t.Parallel()
 	without := func(line string) string {
 		var kept []string
-		for _, l := range strings.Split(document(""), "\n") {
+		for _, l := range strings.Split(nodeConfigOf(""), "\n") {
 			if !strings.Contains(l, line) {
 				kept = append(kept, l)
 			}
@@ -241,10 +241,10 @@ func TestInitRefuses(t *testing.T) {
 		{"no endpoint", without("apiServerEndpoint"), "Apiserver endpoint is missing in cluster configuration"},
 		{"no CA", without("certificateAuthority"), "Certificate authority is missing in cluster configuration"},
 		{"no CIDR", without("cidr"), "CIDR is missing in cluster configuration"},
-		{"an Outpost without an ID", strings.Replace(document(""), "    name: demo", "    name: demo\n    enableOutpost: true", 1), "cluster ID must be provided for outposts"},
-		{"a CIDR that is none", strings.Replace(document(""), "10.100.0.0/16", "10.100.0.0", 1), "10.100.0.0 is not a valid IP Address"},
-		{"a strategy that is none", document("  instance: {localStorage: {strategy: RAID5}}\n"), `invalid local storage strategy \"RAID5\"`},
-		{"containerd's configuration is no TOML", document("  containerd:\n    config: \"[x\"\n"), "containerd config"},
+		{"an Outpost without an ID", strings.Replace(nodeConfigOf(""), "    name: demo", "    name: demo\n    enableOutpost: true", 1), "cluster ID must be provided for outposts"},
+		{"a CIDR that is none", strings.Replace(nodeConfigOf(""), "10.100.0.0/16", "10.100.0.0", 1), "10.100.0.0 is not a valid IP Address"},
+		{"a strategy that is none", nodeConfigOf("  instance: {localStorage: {strategy: RAID5}}\n"), `invalid local storage strategy \"RAID5\"`},
+		{"containerd's configuration is no TOML", nodeConfigOf("  containerd:\n    config: \"[x\"\n"), "containerd config"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -267,8 +267,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"kind: NodeConfig\n":                              "Object 'apiVersion' is missing",
 		"a: b\n":                                          "Object 'Kind' is missing",
 		"a: [":                                            "couldn't get version/kind",
-		partial + "  cluster: {certificateAuthority: \"%\"}\n": "illegal base64 data",
-		partial + "  kubelet: {flags: --v=2}\n":                "cannot unmarshal string",
+		"a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 100) + "]\n": "couldn't get version/kind; line 2: the document is larger than 4 MiB",
+		partial + "  cluster: {certificateAuthority: \"%\"}\n":                                   "illegal base64 data",
+		partial + "  kubelet: {flags: --v=2}\n":                                                  "cannot unmarshal string",
 	} {
 		if _, err := decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "failed to decode node config, ") {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -281,7 +282,7 @@ func TestPhasesAndCache(t *testing.T) {
 	t.Parallel()
 	configPhase := []string{"init", "--skip", "run", "--config-source", "imds://user-data", "--config-cache", "/run/eks/nodeadm/config.json"}
 	runPhase := []string{"init", "--skip", "config", "--config-source", "imds://user-data", "--config-source", "file:///etc/eks/nodeadm.d/", "--config-cache", "/run/eks/nodeadm/config.json"}
-	c := newCommand(t, "1.35", document(""))
+	c := newCommand(t, "1.35", nodeConfigOf(""))
 	if code := c.Run(t.Context(), configPhase); code != 0 || len(c.control) != 0 {
 		t.Fatalf("exit status %d, systemctl %q\n%s", code, c.control, &c.output)
 	}
@@ -315,8 +316,8 @@ func TestPhasesAndCache(t *testing.T) {
 
 func TestConfigCommands(t *testing.T) {
 	t.Parallel()
-	c := newCommand(t, "1.35", document(""))
-	c.write(t, "bad.yaml", strings.Replace(document(""), "name: demo", "name-not-real: demo", 1))
+	c := newCommand(t, "1.35", nodeConfigOf(""))
+	c.write(t, "bad.yaml", strings.Replace(nodeConfigOf(""), "name: demo", "name-not-real: demo", 1))
 	for args, want := range map[string]int{"config check": 0, "config check -c file:///bad.yaml": 1, "config dump -o /out.json": 0, "config": 2, "init --nonsense": 2, "config check -c ftp://x": 1} {
 		if code := c.Run(t.Context(), strings.Fields(args)); code != want {
 			t.Errorf("%s: exit status %d, want %d\n%s", args, code, want, &c.output)
@@ -398,7 +399,7 @@ BinaryName = '/usr/sbin/runc'
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCommand(t, "1.35", document(test.more))
+			c := newCommand(t, "1.35", nodeConfigOf(test.more))
 			c.Containerd = containerd(t)
 			if code := c.Run(t.Context(), []string{"init", "--skip", "run"}); code != 0 {
 				t.Fatalf("exit status %d\n%s", code, &c.output)

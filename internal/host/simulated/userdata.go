@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -69,6 +70,10 @@ func (n *node) against(plane record.ControlPlane) string {
 // assignment is a line of a script that sets a variable to a word.
 var assignment = regexp.MustCompile(`^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
 
+// maxLine is how long a line may become when its variables are replaced, in bytes: what Linux lets a command line have. A
+// variable may hold others, and so each line of a script could otherwise double what the one before it made.
+const maxLine = 128 << 10
+
 // script looks for a call of bootstrap.sh. Variables that the script sets before it to plain words are known.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bootstrap.sh
 func (n *node) script(text string) error {
@@ -79,7 +84,11 @@ func (n *node) script(text string) error {
 			continue
 		}
 		if m := assignment.FindStringSubmatch(line); m != nil {
-			if words := split(m[2], variables); len(words) == 1 {
+			words, err := split(m[2], variables)
+			if err != nil {
+				return err
+			}
+			if len(words) == 1 {
 				variables[m[1]] = words[0]
 				continue
 			}
@@ -87,7 +96,10 @@ func (n *node) script(text string) error {
 		if !strings.Contains(line, "bootstrap.sh") {
 			continue
 		}
-		words := split(line, variables)
+		words, err := split(line, variables)
+		if err != nil {
+			return err
+		}
 		for i, w := range words {
 			if strings.HasSuffix(w, "bootstrap.sh") {
 				return n.bootstrap(words[i+1:])
@@ -118,7 +130,11 @@ func (n *node) bootstrap(args []string) error {
 		}
 		switch name {
 		case "--kubelet-extra-args":
-			if err := n.kubelet(split(value, nil)); err != nil {
+			flags, err := split(value, nil)
+			if err == nil {
+				err = n.kubelet(flags)
+			}
+			if err != nil {
 				return err
 			}
 		case "--apiserver-endpoint":
@@ -197,8 +213,8 @@ func parseTaint(text string) (t corev1.Taint, err error) {
 
 // nodeConfig reads a NodeConfig. Of several, each adds to those before.
 // https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
-func (n *node) nodeConfig(text []byte) error {
-	for document := range strings.SplitSeq(string(text), "\n---") {
+func (n *node) nodeConfig(documents []byte) error {
+	for text := range strings.SplitSeq(string(documents), "\n---") {
 		var c struct {
 			Kind string `json:"kind"`
 			Spec struct {
@@ -216,7 +232,11 @@ func (n *node) nodeConfig(text []byte) error {
 				} `json:"kubelet"`
 			} `json:"spec"`
 		}
-		if err := yaml.Unmarshal([]byte(document), &c); err != nil {
+		err := document.CheckYAML([]byte(text))
+		if err == nil {
+			err = yaml.Unmarshal([]byte(text), &c)
+		}
+		if err != nil {
 			return fmt.Errorf("nodeadm: NodeConfig: %w", err)
 		}
 		if c.Kind != "NodeConfig" {
@@ -263,7 +283,11 @@ func parseBottlerocket(data []byte) (*node, error) {
 			} `toml:"kubernetes"`
 		} `toml:"settings"`
 	}
-	if err := toml.Unmarshal(data, &c); err != nil {
+	err = document.CheckTOML(data)
+	if err == nil {
+		err = toml.Unmarshal(data, &c)
+	}
+	if err != nil {
 		return nil, nil //nolint:nilerr // a script that only mentions the settings
 	}
 	s := c.Settings.Kubernetes
@@ -295,11 +319,16 @@ func parseBottlerocket(data []byte) (*node, error) {
 	return n, nil
 }
 
-// split divides a command line into words as a shell does that knows quotes and variables, and nothing else.
-func split(line string, variables map[string]string) []string {
+// split divides a command line into words as a shell does that knows quotes and variables, and nothing else. It refuses a line
+// that becomes longer than maxLine.
+func split(line string, variables map[string]string) ([]string, error) {
+	if len(line) > maxLine {
+		return nil, errLine
+	}
 	var words []string
 	var word strings.Builder
 	open, quote := false, rune(0)
+	length := len(line)
 	flush := func() {
 		if open {
 			words = append(words, word.String())
@@ -311,7 +340,12 @@ func split(line string, variables map[string]string) []string {
 		if variables == nil {
 			return text
 		}
-		return os.Expand(text, func(name string) string { return variables[name] })
+		return os.Expand(text, func(name string) string {
+			if length += len(variables[name]); length > maxLine {
+				return ""
+			}
+			return variables[name]
+		})
 	}
 	var plain strings.Builder // what is still to be expanded
 	settle := func() {
@@ -348,5 +382,10 @@ func split(line string, variables map[string]string) []string {
 	}
 	settle()
 	flush()
-	return words
+	if length > maxLine {
+		return nil, errLine
+	}
+	return words, nil
 }
+
+var errLine = fmt.Errorf("a line of the user data's script is longer than %d KiB once its variables are replaced", maxLine>>10)

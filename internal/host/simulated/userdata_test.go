@@ -51,7 +51,19 @@ func TestUserData(t *testing.T) {
 		"no value":           {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca\n", err: "needs a value"},
 		"a broken authority": {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --b64-cluster-ca '*'\n", err: "no base64"},
 		"a broken taint":     {data: "#!/bin/bash\n/etc/eks/bootstrap.sh demo --kubelet-extra-args --register-with-taints=x=y\n", err: "is no taint"},
-		"a broken archive":   {data: "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx", err: "boundary"},
+		"variables that double": {
+			data: "#!/bin/bash\na=" + strings.Repeat("x", 64) + "\n" + strings.Repeat("a=$a$a\n", 20) + "/etc/eks/bootstrap.sh $a\n", err: "longer than 128 KiB",
+		},
+		"a variable in a long line": {
+			data: "#!/bin/bash\na=" + strings.Repeat("x", 64) + "\n/etc/eks/bootstrap.sh demo " + strings.Repeat("$a", 4096) + "\n", err: "longer than 128 KiB",
+		},
+		"a NodeConfig of aliases": {
+			data: "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nx: &a " + strings.Repeat("x", 1<<20) + "\ny: [" + strings.Repeat("*a,", 100) + "]\n", err: "aliases",
+		},
+		"Bottlerocket's settings, nested": {
+			data: "[settings.kubernetes]\ncluster-name = \"demo\"\n[settings.kubernetes.node-taints." + strings.Repeat("a.", 1000) + "a]\n",
+		},
+		"a broken archive": {data: "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx", err: "boundary"},
 	} {
 		got, err := parseUserData([]byte(c.data))
 		if c.err != "" {
