@@ -53,14 +53,9 @@ var Rules = []Rule{
 	{"internal/instancetype", nil, world, "public data"},
 	{"internal/document", nil, append([]string{"github.com/aws"}, world...), "it measures texts: pure"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
-<<<<<<< HEAD
 	{"internal/region", nil, world, "public data"},
-	{"internal/catalogue", []string{"internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
-	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/crash", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
-=======
 	{"internal/catalogue", []string{"internal/document", "internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
 	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/crash", "internal/document", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
->>>>>>> 5efef22 (document: bound what YAML aliases and TOML nesting cost the daemon)
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"cmd/node", []string{"internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},

@@ -21,6 +21,9 @@ const parserKeeps = 4 << 20
 
 // decodeJSONBody sets v from a body that is one JSON value.
 func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
+	if !fewValues(body) {
+		return serialization(malformedf("The request body has more than %d values", maxNodes))
+	}
 	p := parsers.Get()
 	if len(body) <= parserKeeps {
 		defer parsers.Put(p)
@@ -33,6 +36,29 @@ func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
 		return serialization(malformedf("The request body is not JSON: %v", err))
 	}
 	return serialization(decodeJSON(pl, formatDefault, value, v))
+}
+
+// fewValues reports whether a JSON text has at most maxNodes values, by the separators outside of its strings. Each takes a hundred bytes to parse and
+// may become a structure of several hundred, so that a body of the largest size would become gigabytes, before it is known what its sender may
+// do. The largest honest request, a batch of log events, has some ten thousand.
+func fewValues(body []byte) bool {
+	if len(body) <= maxNodes {
+		return true
+	}
+	values, text := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			text = !text
+		case c == '\\' && text:
+			i++
+		case (c == ',' || c == '[' || c == '{') && !text:
+			if values++; values > maxNodes {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // decodeJSON sets v from a parsed JSON value, of which nothing is kept. Members that the schema does not know are ignored, as AWS does; of a member

@@ -1,14 +1,12 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -19,13 +17,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
 	"github.com/coracle-eks/coracle/internal/region"
 )
-
-// DefaultMaxBody is the largest request body that is read unless [Options] says otherwise: 10 MiB.
-const DefaultMaxBody = 10 << 20
 
 // Options configures a [Mux]. Credentials and Authorizer are required.
 type Options struct {
@@ -35,6 +32,7 @@ type Options struct {
 	Logger      *slog.Logger     // slog.Default() unless set
 	Region      string           // the region of requests without a credential scope
 	MaxBody     int64            // bytes; DefaultMaxBody unless set
+	MaxBodies   int64            // bytes of all bodies at a time; DefaultMaxBodies unless set, and at least MaxBody
 }
 
 // Mux routes requests to services. Register everything before the first request; it is then safe for concurrent use.
@@ -44,6 +42,7 @@ type Mux struct {
 
 	streams    context.Context // done when event streams must end
 	endStreams context.CancelFunc
+	bodies     *semaphore.Weighted
 
 	mu         sync.RWMutex
 	operations map[*Service]map[string]*operation
@@ -91,12 +90,16 @@ func NewMux(options Options) *Mux {
 	if options.MaxBody == 0 {
 		options.MaxBody = DefaultMaxBody
 	}
+	if options.MaxBodies == 0 {
+		options.MaxBodies = DefaultMaxBodies
+	}
 	options.Region = cmp.Or(options.Region, "us-east-1")
 	streams, endStreams := context.WithCancel(context.Background())
 	return &Mux{
 		options:    options,
 		streams:    streams,
 		endStreams: endStreams,
+		bodies:     semaphore.NewWeighted(max(options.MaxBodies, options.MaxBody)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
 		routers:    map[*Service]*routes{},
@@ -215,11 +218,13 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if err == nil {
 		var events *stream
 		if service, events, err = m.answer(c, buffer, r, header, &status); events != nil {
+			buffer.giveBack()
 			m.send(events, w, r, c)
 			return
 		}
 	}
 	if err != nil {
+		m.drain(r)
 		if service == nil {
 			service = protocolOf(r)
 		}
@@ -263,7 +268,7 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 			panic(p)
 		}
 	}()
-	service, op, err := m.authenticate(c, r)
+	service, op, err := m.authenticate(c, b, r)
 	if err != nil {
 		return service, nil, err
 	}
@@ -292,12 +297,15 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 }
 
 // authenticate finds the operation that a request is for, and who asks.
-func (m *Mux) authenticate(c *call, r *request) (*Service, *operation, error) {
+func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation, error) {
 	signature, err := sigv4.Parse(r.Request)
 	if isUnsigned(err) {
 		op := m.unsignedOperation(r)
 		if op == nil {
 			return nil, nil, err
+		}
+		if r.unread {
+			return op.service, nil, errTooLarge(maxUnsigned)
 		}
 		c.operation, c.region = op.name, m.options.Region
 		return op.service, op, nil
@@ -314,6 +322,12 @@ func (m *Mux) authenticate(c *call, r *request) (*Service, *operation, error) {
 	}
 	secret, caller, err := m.options.Credentials.Lookup(r.Context(), signature.AccessKeyID, signature.SessionToken)
 	if err != nil {
+		return service, nil, err
+	}
+	if err := signature.CheckTime(c.time); err != nil {
+		return service, nil, err
+	}
+	if err := m.readRest(b, r); err != nil {
 		return service, nil, err
 	}
 	if err := signature.Verify(r.body, secret, c.time); err != nil {
@@ -340,7 +354,11 @@ func (c *call) fill(m *Mux, op *operation, r *request, input any) {
 func (m *Mux) Decode(service *Service, hr *http.Request) (operation string, input any, err error) {
 	b := &buffer{}
 	r := &request{Request: hr}
+	defer b.giveBack()
 	if err := m.read(b, r); err != nil {
+		return "", nil, err
+	}
+	if err := m.readRest(b, r); err != nil {
 		return "", nil, err
 	}
 	op, err := service.protocol().operation(m, service, r)
@@ -441,49 +459,6 @@ var bySigningName = func() map[string]*Service {
 	}
 	return m
 }()
-
-// read reads the body into the buffer.
-func (m *Mux) read(b *buffer, r *request) error {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil
-	}
-	tooLarge := &Error{
-		Code: "RequestEntityTooLarge", Status: http.StatusRequestEntityTooLarge,
-		Message: fmt.Sprintf("The request body is larger than %d bytes.", m.options.MaxBody),
-	}
-	if r.ContentLength > m.options.MaxBody {
-		return tooLarge
-	}
-	b.in.Reset()
-	n, err := b.in.ReadFrom(io.LimitReader(r.Body, m.options.MaxBody+1))
-	if err != nil {
-		return &Error{Code: "RequestTimeout", Message: "The request body could not be read to its end.", Status: http.StatusBadRequest, Err: err}
-	}
-	if n > m.options.MaxBody {
-		return tooLarge
-	}
-	r.body = b.in.Bytes()
-	return nil
-}
-
-// buffer holds the bodies of one request and its response.
-type buffer struct {
-	in  bytes.Buffer
-	out []byte
-}
-
-var buffers = sync.Pool{New: func() any { return &buffer{} }}
-
-// free gives the buffer back, unless one large request would make every later one hold its memory.
-func (b *buffer) free() {
-	const keep = 1 << 20
-	if b.in.Cap() > keep || cap(b.out) > keep {
-		return
-	}
-	b.in.Reset()
-	b.out = b.out[:0]
-	buffers.Put(b)
-}
 
 // newRequestID returns a random UUID.
 func newRequestID() string {

@@ -36,6 +36,7 @@ func (s *Service) protocol() protocol {
 type request struct {
 	*http.Request
 	body   []byte
+	unread bool // there is more of the body
 	id     string
 	labels []string // of the path, in the order of the operation's URI
 

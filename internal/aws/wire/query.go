@@ -17,7 +17,8 @@ type node struct {
 	used     bool
 }
 
-// maxDepth bounds the dots in a parameter's name, and maxNodes the tree: a small form of long names must not become a large tree. AWS's own limits are far lower.
+// maxDepth bounds the dots in a parameter's name, and maxNodes the tree: a small form of long names must not become a large tree. maxNodes is also how
+// many values a body of JSON may have. AWS's own limits are far lower.
 const (
 	maxDepth = 64
 	maxNodes = 200_000

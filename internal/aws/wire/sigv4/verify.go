@@ -21,7 +21,7 @@ func (s *Signature) Verify(body []byte, secret string, now time.Time) error {
 	if secret == "" { // anybody could have signed with it
 		return mismatch(wrongSignature)
 	}
-	if err := s.checkTime(now.UTC()); err != nil {
+	if err := s.CheckTime(now); err != nil {
 		return err
 	}
 	payloadHash, err := s.payloadHash(body)
@@ -45,8 +45,10 @@ func (s *Signature) Verify(body []byte, secret string, now time.Time) error {
 	return nil
 }
 
-// checkTime refuses what was signed too long ago, or lies ahead of our clock by more than clocks may differ.
-func (s *Signature) checkTime(now time.Time) error {
+// CheckTime refuses what was signed too long ago, or lies ahead of our clock by more than clocks may differ. Verify does so, too: this is for
+// those who want to know before they have the body.
+func (s *Signature) CheckTime(now time.Time) error {
+	now = now.UTC()
 	if s.Date.After(now.Add(ClockSkew)) {
 		return mismatch("Signature not yet current: %s is still later than %s (%s + 15 min.)",
 			s.Date.Format(DateFormat), now.Add(ClockSkew).Format(DateFormat), now.Format(DateFormat))
