@@ -297,6 +297,23 @@ func TestGenericErrorKeepsItsCode(t *testing.T) {
 	}
 }
 
+// A signature is of the path without empty segments, "." and "..": a request that was seen must not become another by adding some.
+func TestTheSignedPathIsTheOneThatIsServed(t *testing.T) {
+	t.Parallel()
+	m := newMux(t, &policy{})
+	for _, path := range []string{"/clusters/x/../addons", "/clusters/./addons", "/./clusters/addons", "//clusters/addons", "/clusters//addons"} {
+		r := httptest.NewRequest(http.MethodGet, "http://coracle.test/clusters/addons", nil)
+		if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}, r, hash(""), "eks", "us-west-2", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		r.URL.Path = path
+		w := httptest.NewRecorder()
+		if m.ServeHTTP(w, r); w.Code != http.StatusNotFound || w.Header().Get("X-Amzn-Errortype") != "UnknownOperationException" {
+			t.Errorf("%s, signed as /clusters/addons: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 func TestRegisterRefusesWhatIsNoOperation(t *testing.T) {
 	for name, impl := range map[string]any{"unknown method": extra{}, "wrong types": wrongTypes{}, "served twice": eksService{}} {
 		t.Run(name, func(t *testing.T) {

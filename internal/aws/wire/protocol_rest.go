@@ -94,6 +94,12 @@ func (t *routes) find(method, rest string, labels []string) (*operation, []strin
 
 func (restJSON) operation(m *Mux, service *Service, r *request) (*operation, error) {
 	path := r.URL.EscapedPath()
+	// A signature is of the path without its "." and "..", which must not choose another operation than the one that was signed.
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return nil, unknownOperation(service, r.Method+" "+path)
+		}
+	}
 	op, labels := m.routes(service).find(r.Method, strings.TrimPrefix(path, "/"), nil)
 	if op == nil && strings.HasSuffix(path, "/") {
 		op, labels = m.routes(service).find(r.Method, strings.Trim(path, "/"), nil)

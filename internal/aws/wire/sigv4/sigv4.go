@@ -37,6 +37,9 @@ const (
 	// MaxExpires is the longest life that a presigned URL may ask for.
 	MaxExpires = 7 * 24 * time.Hour
 
+	// maxSignedHeaders bounds the work that a stranger's request makes: each signed header is looked for among all that it has.
+	maxSignedHeaders = 256
+
 	terminator  = "aws4_request"
 	shortFormat = "20060102"
 )
@@ -217,7 +220,10 @@ func (s *Signature) parseParts(credential, signedHeaders, date string) error {
 		return mismatch("Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s', from '%s'.",
 			s.scopeDate, day, t.Format(DateFormat))
 	}
-	s.SignedHeaders = strings.Split(strings.ToLower(signedHeaders), ";")
+	s.SignedHeaders = strings.SplitN(strings.ToLower(signedHeaders), ";", maxSignedHeaders+1)
+	if len(s.SignedHeaders) > maxSignedHeaders {
+		return incomplete("SignedHeaders has more than %d headers; sign fewer of them.", maxSignedHeaders)
+	}
 	return s.checkCoverage()
 }
 
