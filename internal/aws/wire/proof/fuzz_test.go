@@ -20,8 +20,8 @@ import (
 //	go test ./internal/aws/wire/proof -run XXX -fuzz FuzzEC2Query -fuzztime 1m
 
 func FuzzRestJSON(f *testing.F) { fuzzDecoder(f, wire.EKS) }
-func FuzzAwsJSON(f *testing.F)  { fuzzDecoder(f, wire.SSM, wire.SQS) }
-func FuzzQuery(f *testing.F)    { fuzzDecoder(f, wire.IAM, wire.CloudFormation) }
+func FuzzAwsJSON(f *testing.F)  { fuzzDecoder(f, wire.SSM, wire.SQS, wire.Logs, wire.ECR) }
+func FuzzQuery(f *testing.F)    { fuzzDecoder(f, wire.IAM, wire.CloudFormation, wire.STS, wire.AutoScaling) }
 func FuzzEC2Query(f *testing.F) { fuzzDecoder(f, wire.EC2) }
 
 func fuzzDecoder(f *testing.F, services ...*wire.Service) {
