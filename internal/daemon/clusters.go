@@ -62,7 +62,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Host:          d.processes,
 		Bundles:       d.host.bundles,
 		Endpoints:     d.host.endpoints,
-		EgressSocket:  d.kubeletSocket,
+		EgressSockets: d.egressSockets,
 		EC2:           func(account, region string) controlplane.EC2 { return d.eksEC2(account, region) },
 		Subscribe:     d.events.subscribe,
 		Webhooks:      d.webhooks,
@@ -149,9 +149,10 @@ func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 	return controlplane.Webhooks{Authentication: authentication, Authorization: authorization}, err
 }
 
-func (d *daemon) webhookURL() string {
-	return fmt.Sprintf("https://127.0.0.1:%d", d.settings.WebhookPort)
-}
+func (d *daemon) webhookURL() string { return "https://" + d.webhookAddress() }
+
+// webhookAddress is where API servers find the authenticator, on this host.
+func (d *daemon) webhookAddress() string { return fmt.Sprintf("127.0.0.1:%d", d.settings.WebhookPort) }
 
 // serveWebhooks answers the API servers until ctx ends.
 func (d *daemon) serveWebhooks(ctx context.Context, l net.Listener) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/host/network"
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/region"
 )
@@ -24,6 +25,9 @@ const (
 	DefaultMachines = "namespace"
 )
 
+// noEgressCIDRs is what --egress-cidrs says to forget the blocks of an earlier start.
+const noEgressCIDRs = "none"
+
 // Machines are what an EC2 instance can be.
 var Machines = []string{"namespace", "simulated"}
 
@@ -34,6 +38,9 @@ type Config struct {
 	Region   string
 	Account  string
 	Machines string
+	// EgressCIDRs are blocks beside the public internet that the daemon may connect to for users: CIDR blocks, separated by commas;
+	// "none" forgets those of an earlier start.
+	EgressCIDRs string
 	// Bundles is the only directory of Kubernetes bundles, if not empty.
 	Bundles string
 	// Etcd is used instead of the embedded etcd if it has endpoints.
@@ -69,6 +76,13 @@ func (c Config) settings() (datadir.Settings, error) {
 	choose(&s.Region, c.Region, DefaultRegion)
 	choose(&s.Account, c.Account, DefaultAccount)
 	choose(&s.Machines, c.Machines, DefaultMachines)
+	choose(&s.EgressCIDRs, c.EgressCIDRs, "")
+	if s.EgressCIDRs == noEgressCIDRs {
+		s.EgressCIDRs = ""
+	}
+	if _, err := outbound.ParsePrefixes(s.EgressCIDRs); err != nil {
+		return s, fmt.Errorf("--egress-cidrs: %w", err)
+	}
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return s, fmt.Errorf("--listen %q is not HOST:PORT, such as %s: %w", s.Listen, DefaultListen, err)
 	}

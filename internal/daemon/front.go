@@ -57,7 +57,8 @@ func (d *daemon) openFront(ctx context.Context) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	register(f.mux, d.store, who, f.ec2, images, d.logs.options(d.store), d.catalogue, nodegroups)
+	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
+	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), d.catalogue, nodegroups)
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }
@@ -76,10 +77,10 @@ func nodegroupQuota() (int, error) {
 }
 
 // register serves every AWS service there is.
-func register(mux *wire.Mux, s *store.Store, who *identity.Identity, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalogue, nodegroups int) {
+func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalogue, nodegroups int) {
 	mux.Register(wire.EC2, ec2)
 	mux.Register(wire.ECR, ecr)
-	mux.Register(wire.STS, stsservice.New(s, who, stsservice.NewIssuers(s), nil))
+	mux.Register(wire.STS, stsservice.New(s, who, issuers, nil))
 	mux.Register(wire.IAM, iamservice.New(s, who, nil))
 	mux.Register(wire.Logs, logsservice.New(logs))
 	mux.Register(wire.AutoScaling, autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -25,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/region"
@@ -69,7 +69,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 	}
 	h.components = component.Open(program.Options{DataDir: string(d.dir)})
 	h.images, err = image.Open(image.Options{
-		Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles, Components: h.components,
+		Outbound: d.outbound, Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles, Components: h.components,
 		Region: d.settings.Region, Log: d.log,
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 	}
 	doors.Dir = "/run/coracle/" + d.dir.Owner() + "/endpoint"
 	doors.Namespace, doors.PublicRange, doors.API = h.network.Namespace, public, network.APIAddress(public)
-	doors.Webhooks = []string{strings.TrimPrefix(d.webhookURL(), "https://")}
+	doors.Webhooks = []string{d.webhookAddress()}
 	if h.endpoints, err = endpoint.New(doors); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all := h.endpoints.Controllers()
 	if h.network == nil {
 		return append(all, simulated.New(simulated.Options{
-			Store: d.store, Dir: d.simulatedDir(), Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
+			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()}, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
 			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
 				return ec2.NewFromConfig(d.front.config(region, who))
 			},
@@ -172,12 +172,24 @@ func (d *daemon) cache() reconcile.Controller {
 // simulatedDir is where simulated kubelets are found.
 func (d *daemon) simulatedDir() string { return d.dir.Join("sim") }
 
-// kubeletSocket is where a cluster's API server finds simulated kubelets; it is empty where machines are real.
-func (d *daemon) kubeletSocket(clusterID string) string {
+// egressSockets are where a cluster's API server finds simulated kubelets, and the rest; they are empty where machines are real.
+func (d *daemon) egressSockets(clusterID string) (cluster, managed string) {
 	if realMachines(d.settings) {
-		return ""
+		return "", ""
 	}
-	return simulated.Socket(d.simulatedDir(), clusterID)
+	return simulated.Socket(d.simulatedDir(), clusterID), simulated.ManagedSocket(d.simulatedDir(), clusterID)
+}
+
+// outboundPolicy says where the daemon connects to for users.
+func (d *daemon) outboundPolicy() (p outbound.Policy, err error) {
+	if p.Allow, err = outbound.ParsePrefixes(d.settings.EgressCIDRs); err != nil {
+		return p, fmt.Errorf("egressCidrs in %s: %w", d.dir.SettingsFile(), err)
+	}
+	public, err := d.publicRange()
+	if public.IsValid() {
+		p.Deny = []netip.Prefix{public}
+	}
+	return p, err
 }
 
 // cachedImages are the images that the AMIs of a version have in their cache, unpacked.

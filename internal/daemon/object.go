@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
 // objects reads objects of a cluster by the words that kubectl takes.
@@ -36,7 +37,7 @@ func openObjects(cluster string, config *rest.Config) (*objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &objects{cluster: cluster, http: &http.Client{Transport: &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial}}}
+	o := &objects{cluster: cluster, http: &http.Client{Transport: &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial}, CheckRedirect: outbound.NoRedirects}}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, o.http)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 // them a daemon serves.
 func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
-	register(mux, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}), logsservice.Options{}, nil, 0)
+	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}), logsservice.Options{}, nil, 0)
 	return mux.Operations()
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -49,6 +50,7 @@ type daemon struct {
 	config   Config
 	dir      datadir.Dir
 	settings datadir.Settings
+	outbound outbound.Policy // where it connects to for users
 	log      *slog.Logger
 	started  time.Time
 	stop     context.CancelFunc
@@ -83,6 +85,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	defer lock.Release()
 	if d.settings, err = config.settings(); err != nil {
+		return err
+	}
+	if d.outbound, err = d.outboundPolicy(); err != nil {
 		return err
 	}
 	// Take the address before anything is started that would have to be undone.

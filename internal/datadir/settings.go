@@ -25,6 +25,8 @@ type Settings struct {
 	WebhookPort int `json:"webhookPort"`
 	// PublicRange is where the public addresses of this daemon are, "198.18.8.0/21"; empty without a network.
 	PublicRange string `json:"publicRange,omitempty"`
+	// EgressCIDRs are the blocks beside the public internet that the daemon connects to for users, "10.0.0.0/8,127.0.0.1/32".
+	EgressCIDRs string `json:"egressCidrs,omitempty"`
 }
 
 // ReadSettings is what was chosen, or fs.ErrNotExist when no daemon has started here yet.

@@ -27,6 +27,8 @@ var world = []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netl
 
 // Rules is the table. The longest Room that fits a package is its room.
 var Rules = []Rule{
+	{"internal/outbound", nil, world,
+		"connections to addresses that users chose; it knows none of them"},
 	{"internal/store", nil, append([]string{"github.com/aws"}, world...),
 		"the store keeps facts and knows none of them"},
 	{"internal/record", []string{"internal/store"}, world,
@@ -38,7 +40,7 @@ var Rules = []Rule{
 		"wire serves protocols and knows no service"},
 	{"internal/aws/wire/modelgen", []string{"internal/aws/wire"}, []string{"k8s.io"},
 		"a generator, not part of the program"},
-	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "internal/instancetype", "internal/ami", "internal/region", "internal/host/image", "internal/catalogue", "kubernetes"}, world,
+	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "internal/instancetype", "internal/ami", "internal/region", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound"}, world,
 		"the front validates, authorises and records; it never reaches the world"},
 
 	{"internal/logs/word", nil, world, "it cuts text"},
@@ -55,14 +57,14 @@ var Rules = []Rule{
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
 	{"internal/region", nil, world, "public data"},
 	{"internal/catalogue", []string{"internal/document", "internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
-	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/crash", "internal/document", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
+	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/crash", "internal/document", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"cmd/node", []string{"internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
 	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
 	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/logs/events",
-		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes"}, nil,
+		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound"}, nil,
 		"controllers talk to AWS services as clients do, through the SDK"},
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},

@@ -40,8 +40,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	// Its webhooks are on this host, which an API server reaches only where machines have no network.
-	d := harness.Start(t, "CORACLE_MACHINES=simulated")
+	// Its webhooks are on this host, which an API server reaches only where machines have no network and the operator allows it.
+	d := harness.Start(t, "CORACLE_MACHINES=simulated", "CORACLE_EGRESS_CIDRS=127.0.0.1/32")
 	role, subnets := d.ClusterRole(), d.Subnets()
 	// Without EKS's own aws-node, to begin its story here.
 	_, err := eks.NewFromConfig(d.Config()).CreateCluster(t.Context(), &eks.CreateClusterInput{

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
 
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -29,45 +31,54 @@ type KeySource interface {
 	Keys(ctx context.Context, issuer string, thumbprints []string, fresh bool) (jose.JSONWebKeySet, error)
 }
 
-// UnreachableError says that the keys of an issuer could not be had.
+// UnreachableError reports that the keys of an issuer cannot be fetched. Its text is for the daemon's log: the callers of
+// AssumeRoleWithWebIdentity are nobody yet, and are not told what this host can reach.
 type UnreachableError struct {
 	Issuer string
 	Err    error
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("Couldn't retrieve the keys of your identity provider %s: %v", e.Issuer, e.Err)
+	return fmt.Sprintf("fetch the keys of the identity provider %s: %v", e.Issuer, e.Err)
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Issuers is the KeySource of the daemon. The keys of its own clusters come from the store: their issuers bear names of AWS that do not lead here.
-// Those of others are fetched by OpenID Connect discovery.
+// Those of others are fetched by OpenID Connect discovery, from public addresses only (package outbound).
 type Issuers struct {
 	clusters store.Table[record.Issuer]
+	policy   outbound.Policy
+	log      *slog.Logger
 	now      func() time.Time
 	roots    *x509.CertPool // the host's when nil
 
-	mu    sync.Mutex
-	known map[string]remembered
+	fetches singleflight.Group // by source
+	mu      sync.Mutex
+	known   map[string]remembered // by source
 }
 
+// remembered is the outcome of a fetch.
 type remembered struct {
 	keys jose.JSONWebKeySet
+	err  error
 	at   time.Time
 }
 
 const (
-	keysLife     = time.Hour       // that remembered keys are used
-	keysMinLife  = 5 * time.Second // that they are used even when an unknown key is asked for
-	fetchTime    = 5 * time.Second
-	maxDocument  = 1 << 20
-	maxRedirects = 3
+	keysLife    = time.Hour       // that remembered keys are used
+	keysMinLife = 5 * time.Second // that an outcome is used even when it is a failure, or an unknown key is asked for
+	fetchTime   = 5 * time.Second
+	maxDocument = 1 << 20
+	maxKnown    = 1024
 )
 
-// NewIssuers returns the key source of a store.
-func NewIssuers(s *store.Store) *Issuers {
-	return &Issuers{clusters: record.Issuers(s), now: time.Now, known: map[string]remembered{}}
+// NewIssuers returns the key source of a store. Providers are fetched from addresses that policy admits. log is slog.Default() when nil.
+func NewIssuers(s *store.Store, policy outbound.Policy, log *slog.Logger) *Issuers {
+	if log == nil {
+		log = slog.Default()
+	}
+	return &Issuers{clusters: record.Issuers(s), policy: policy, log: log, now: time.Now, known: map[string]remembered{}}
 }
 
 // Keys implements KeySource.
@@ -77,21 +88,39 @@ func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string,
 	}
 	// Keys are only for those who vouch for where they came from: another account, or this one later, may have other thumbprints.
 	source := strings.Join(append([]string{issuer}, thumbprints...), " ")
+	if known, ok := i.recall(source, fresh); ok {
+		return known.keys, known.err
+	}
+	outcome, _, _ := i.fetches.Do(source, func() (any, error) {
+		if known, ok := i.recall(source, fresh); ok { // who was first has just come back
+			return known, nil
+		}
+		keys, err := i.fetch(context.WithoutCancel(ctx), issuer, thumbprints)
+		if err != nil {
+			err = &UnreachableError{issuer, err}
+			i.log.Warn("the tokens of an identity provider are refused", "error", err)
+		}
+		known := remembered{keys, err, i.now()}
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if len(i.known) >= maxKnown {
+			clear(i.known)
+		}
+		i.known[source] = known
+		return known, nil
+	})
+	known := outcome.(remembered)
+	return known.keys, known.err
+}
+
+// recall returns an outcome that is young enough. A failure is remembered for a moment only, which keeps callers from having the
+// daemon connect as often as they ask.
+func (i *Issuers) recall(source string, fresh bool) (remembered, bool) {
 	i.mu.Lock()
+	defer i.mu.Unlock()
 	known, ok := i.known[source]
-	i.mu.Unlock()
 	age := i.now().Sub(known.at)
-	if ok && (age < keysMinLife || !fresh && age < keysLife) {
-		return known.keys, nil
-	}
-	keys, err := i.fetch(ctx, issuer, thumbprints)
-	if err != nil {
-		return keys, &UnreachableError{issuer, err}
-	}
-	i.mu.Lock()
-	i.known[source] = remembered{keys, i.now()}
-	i.mu.Unlock()
-	return keys, nil
+	return known, ok && (age < keysMinLife || !fresh && known.err == nil && age < keysLife)
 }
 
 // ofCluster returns the keys of a cluster of this daemon.
@@ -115,12 +144,9 @@ func (i *Issuers) ofCluster(ctx context.Context, issuer string) (jose.JSONWebKey
 // https://openid.net/specs/openid-connect-discovery-1_0.html
 func (i *Issuers) fetch(ctx context.Context, issuer string, thumbprints []string) (jose.JSONWebKeySet, error) {
 	var keys jose.JSONWebKeySet
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
-	transport := &http.Transport{
-		Proxy:             http.ProxyFromEnvironment,
-		DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{
+	client := outbound.Client(outbound.Options{
+		Policy: i.policy, MaxBody: maxDocument, Timeout: fetchTime,
+		TLS: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			// Not unchecked: VerifyConnection does all that Go would, and takes the provider's thumbprints besides the host's authorities.
 			InsecureSkipVerify: true, //nolint:gosec // see above
@@ -128,13 +154,13 @@ func (i *Issuers) fetch(ctx context.Context, issuer string, thumbprints []string
 				return verifyChain(state, thumbprints, i.roots)
 			},
 		},
+	})
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, 2*fetchTime) // of both documents
+	defer cancel()
+	if !strings.HasPrefix(issuer, "https://") {
+		return keys, errors.New("its URL does not begin with https://")
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if len(via) > maxRedirects || r.URL.Scheme != "https" {
-			return errors.New("redirected too often, or away from https")
-		}
-		return nil
-	}}
 	var discovery struct {
 		Issuer  string `json:"issuer"`
 		JWKSURI string `json:"jwks_uri"`
@@ -164,7 +190,7 @@ func get(ctx context.Context, client *http.Client, url string, into any) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %s", url, response.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxDocument)).Decode(into); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
 		return fmt.Errorf("%s: %w", url, err)
 	}
 	return nil

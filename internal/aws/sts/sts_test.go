@@ -1,6 +1,7 @@
 package sts_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,9 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +28,9 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	coraclests "github.com/coracle-eks/coracle/internal/aws/sts"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -426,17 +432,17 @@ func TestForeignIssuers(t *testing.T) {
 	})
 	host := strings.TrimPrefix(server.URL, "https://")
 	role := a.NewRole(t, "ci", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+host+`"},"Action":"sts:AssumeRoleWithWebIdentity"}}`)
-	provider := must[*iam.CreateOpenIDConnectProviderOutput](t)(a.IAM(a.Root).CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: &server.URL, ClientIDList: []string{"sts.amazonaws.com"}}))
+	provider := registerProvider(t, a, host)
 	call := func() error {
 		_, err := a.STS(aws.Credentials{}).AssumeRoleWithWebIdentity(ctx, &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: p("job"), WebIdentityToken: issuer.token(t, nil)})
 		return err
 	}
-	if err := call(); code(err) != "IDPCommunicationError" {
+	if err := call(); code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
 		t.Errorf("a certificate that nobody vouches for: %v", err)
 	}
 	sum := sha1.Sum(server.Certificate().Raw)
 	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx, &iam.UpdateOpenIDConnectProviderThumbprintInput{
-		OpenIDConnectProviderArn: provider.OpenIDConnectProviderArn, ThumbprintList: []string{hex.EncodeToString(sum[:])},
+		OpenIDConnectProviderArn: &provider, ThumbprintList: []string{hex.EncodeToString(sum[:])},
 	}))
 	for range 3 {
 		if err := call(); err != nil {
@@ -449,9 +455,64 @@ func TestForeignIssuers(t *testing.T) {
 
 	// What has been fetched is not for those who do not vouch for the server.
 	must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx, &iam.UpdateOpenIDConnectProviderThumbprintInput{
-		OpenIDConnectProviderArn: provider.OpenIDConnectProviderArn, ThumbprintList: []string{strings.Repeat("0", 40)},
+		OpenIDConnectProviderArn: &provider, ThumbprintList: []string{strings.Repeat("0", 40)},
 	}))
-	if err := call(); code(err) != "IDPCommunicationError" {
+	if err := call(); code(err) != "InvalidIdentityToken" || !strings.HasSuffix(err.Error(), noKey) {
 		t.Errorf("with another thumbprint: %v", err)
+	}
+}
+
+// noKey is what AWS says of every provider whose keys it cannot have, and why not.
+const noKey = "Couldn't retrieve verification key from your identity provider,  please reference AssumeRoleWithWebIdentity documentation for requirements"
+
+// registerProvider registers a provider at an address of this host, which the API refuses, and returns its ARN.
+func registerProvider(t *testing.T, a *iamtest.AWS, host string) string {
+	t.Helper()
+	p := record.OIDCProvider{Account: iamtest.Account, URL: host, ClientIDs: []string{"sts.amazonaws.com"}}
+	if _, err := record.OIDCProviders(a.Store).Create(t.Context(), record.OIDCProviderKey(p.Account, p.URL), p); err != nil {
+		t.Fatal(err)
+	}
+	return p.ARN()
+}
+
+// Nobody learns from AssumeRoleWithWebIdentity, which nobody signs, what listens on this host: whatever is there, the answer is the
+// same, and nothing of this host is asked. The reason is in the daemon's log.
+func TestProvidersAreNoWayIntoTheHost(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	var asked atomic.Int32
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer server.Close()
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	var log bytes.Buffer
+	keys := coraclests.NewIssuers(a.Store, outbound.Policy{}, slog.New(slog.NewTextHandler(&log, nil)))
+	mux := wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity, Logger: slog.New(slog.DiscardHandler), Region: iamtest.Region})
+	mux.Register(wire.STS, coraclests.New(a.Store, a.Identity, keys, nil))
+	endpoint := httptest.NewServer(mux)
+	defer endpoint.Close()
+	client := sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: &endpoint.URL, RetryMaxAttempts: 1})
+	sum := sha1.Sum(server.Certificate().Raw)
+	for _, host := range []string{strings.TrimPrefix(server.URL, "https://"), "127.0.0.1:1", "localhost", "169.254.169.254", "10.255.255.1", "[::1]:22"} {
+		registerProvider(t, a, host)
+		if _, err := record.OIDCProviders(a.Store).Modify(t.Context(), record.OIDCProviderKey(iamtest.Account, host), func(p *record.OIDCProvider) error {
+			p.Thumbprints = []string{hex.EncodeToString(sum[:])}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		role := "arn:aws:iam::" + iamtest.Account + ":role/any"
+		token := newSigner(t, "https://"+host).token(t, nil)
+		_, err := client.AssumeRoleWithWebIdentity(t.Context(), &sts.AssumeRoleWithWebIdentityInput{RoleArn: &role, RoleSessionName: aws.String("job"), WebIdentityToken: token})
+		var refused *types.InvalidIdentityTokenException
+		if !errors.As(err, &refused) || refused.ErrorMessage() != noKey {
+			t.Errorf("%s: %v", host, err)
+		}
+		if line := fmt.Sprintf("https://%s", host); !strings.Contains(log.String(), line) || !strings.Contains(log.String(), "not an address of the public internet") {
+			t.Errorf("the log does not say why %s is refused:\n%s", host, log.String())
+		}
+		log.Reset()
+	}
+	if n := asked.Load(); n > 0 {
+		t.Errorf("this host was asked %d times", n)
 	}
 }

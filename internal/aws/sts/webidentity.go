@@ -135,7 +135,7 @@ func (s *Service) verify(ctx context.Context, token *jwt.JSONWebToken, provider 
 		var unreachable *UnreachableError
 		switch {
 		case errors.As(err, &unreachable):
-			return &types.IDPCommunicationErrorException{Message: aws.String(unreachable.Error())}
+			return invalidToken(noKey) // the reason is in the log
 		case err != nil:
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
 // kubectl speaks to an API server as that program does. What it asks and how it names itself is seen in the audit log.
@@ -31,7 +33,7 @@ func newKubectl(config *rest.Config) (*kubectl, error) {
 	if config.Dial != nil {
 		transport.DialContext = config.Dial
 	}
-	return &kubectl{host: strings.TrimSuffix(config.Host, "/"), client: &http.Client{Transport: transport}}, nil
+	return &kubectl{host: strings.TrimSuffix(config.Host, "/"), client: &http.Client{Transport: transport, CheckRedirect: outbound.NoRedirects}}, nil
 }
 
 // introduce finds the user agent: EKS uses the kubectl of the API server's version, "kubectl/v1.35.4 (linux/amd64) kubernetes/dade57b".

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -57,7 +58,7 @@ func newRequester(config *rest.Config) (*requester, error) {
 	// A TLS configuration of one's own keeps Go at HTTP/1.1.
 	transport := &http.Transport{TLSClientConfig: tls, DialContext: config.Dial, MaxIdleConnsPerHost: atOnce, IdleConnTimeout: 30 * time.Second}
 	return &requester{
-		host: strings.TrimSuffix(config.Host, "/"), http: &http.Client{Transport: transport}, kinds: map[schema.GroupVersionKind]resource{},
+		host: strings.TrimSuffix(config.Host, "/"), http: &http.Client{Transport: transport, CheckRedirect: outbound.NoRedirects}, kinds: map[schema.GroupVersionKind]resource{},
 	}, nil
 }
 

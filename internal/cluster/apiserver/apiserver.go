@@ -19,6 +19,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -238,5 +239,5 @@ func (c *Connections[T]) connect(ctx context.Context, key, clusterID string) (*C
 	if err != nil {
 		return nil, err
 	}
-	return &Connection{Key: key, Cluster: row.Value, Config: config, HTTP: &http.Client{Transport: wrapped}}, nil
+	return &Connection{Key: key, Cluster: row.Value, Config: config, HTTP: &http.Client{Transport: wrapped, CheckRedirect: outbound.NoRedirects}}, nil
 }

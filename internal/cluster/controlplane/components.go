@@ -329,8 +329,8 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	if len(hooks.Authentication) > 0 {
 		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
 	}
-	if socket := c.egressSocket(cluster.ID); socket != "" {
-		dir, err := write(files{"egress.yaml": egress(socket, c.o.Endpoints.ManagedEgressSocket(cluster.ID))})
+	if socket, managed := c.egressSockets(cluster.ID); socket != "" {
+		dir, err := write(files{"egress.yaml": egress(socket, managed)})
 		if err != nil {
 			return nil, err
 		}
@@ -342,12 +342,12 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 	return args, nil
 }
 
-// egressSocket is where the API server finds the way to what is in its VPC; it is empty where that is anybody's.
-func (c *Controller) egressSocket(clusterID string) string {
-	if socket := c.o.Endpoints.EgressSocket(clusterID); socket != "" || c.o.EgressSocket == nil {
-		return socket
+// egressSockets are where the API server finds the way to what is in its VPC, and to the rest. They are empty where nobody serves them.
+func (c *Controller) egressSockets(clusterID string) (cluster, managed string) {
+	if socket := c.o.Endpoints.EgressSocket(clusterID); socket != "" || c.o.EgressSockets == nil {
+		return socket, c.o.Endpoints.ManagedEgressSocket(clusterID)
 	}
-	return c.o.EgressSocket(clusterID)
+	return c.o.EgressSockets(clusterID)
 }
 
 // advertiseAddress is the private address of the cluster's first network interface.

@@ -95,21 +95,16 @@ func authentication(minor string) ([]byte, error) {
 }
 
 // egress sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are Services, through the proxy into the
-// VPC, and what it asks of its authenticator and of webhooks given by URL through the other. Its etcd it reaches directly, and without the
-// other everything else.
+// VPC, and what it asks of its authenticator and of webhooks given by URL through the other. Its etcd alone it reaches directly: users
+// have a say in all other addresses.
 func egress(cluster, managed string) []byte {
-	direct := "{proxyProtocol: Direct}"
-	other := direct
-	if managed != "" {
-		other = through(managed)
-	}
 	return fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:
 - {name: cluster, connection: %s}
 - {name: controlplane, connection: %s}
-- {name: etcd, connection: %s}
-`, through(cluster), other, direct)
+- {name: etcd, connection: {proxyProtocol: Direct}}
+`, through(cluster), through(managed))
 }
 
 func through(socket string) string {

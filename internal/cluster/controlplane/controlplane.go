@@ -119,8 +119,9 @@ type Options struct {
 	Stopped func(context.Context, record.Cluster) error
 	// CloudProvider is a cluster's way to AWS; without it no cloud controller manager runs (optional).
 	CloudProvider func(record.Cluster) (CloudProvider, error)
-	// EgressSocket is Endpoints' where machines have no networks: the unix socket at which simulated ones are found (optional).
-	EgressSocket func(clusterID string) string
+	// EgressSockets are Endpoints' EgressSocket and ManagedEgressSocket where machines have no networks: the unix sockets at which
+	// simulated ones, and the rest, are found (optional).
+	EgressSockets func(clusterID string) (cluster, managed string)
 
 	Log   *slog.Logger     // slog.Default() when nil
 	Clock clock.WithTicker // the real one when nil

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
 // connectTime bounds the wait for what is in the VPC: kube-apiserver itself gives up after 30 seconds.
@@ -113,7 +115,11 @@ func (e *egress) serve(spec Egress, client *net.UnixConn) {
 	server, err := connect(ctx, spec, request.Host)
 	cancel()
 	if err != nil {
-		refuse(http.StatusServiceUnavailable, err.Error())
+		why := err.Error()
+		if !spec.DNS.IsValid() { // names were looked up on this host, whose network is none of the users' business
+			why = outbound.Reason(err)
+		}
+		refuse(http.StatusServiceUnavailable, why)
 		return
 	}
 	defer server.Close()
@@ -143,6 +149,9 @@ func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, er
 			return nil, err
 		}
 		return conn.(*net.TCPConn), nil
+	}
+	if spec.Namespace == "" {
+		return nil, errors.New("there is no network namespace to connect from")
 	}
 	addresses := []string{host}
 	if net.ParseIP(host) == nil {

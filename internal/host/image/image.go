@@ -39,6 +39,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/host/component"
 	"github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
 // Options are what a registry needs.
@@ -55,7 +56,9 @@ type Options struct {
 	Components *component.Components
 	// Region is where the assembled images are; they are served in every region.
 	Region string
-	// Transport reaches public registries; http.DefaultTransport with short timeouts when nil.
+	// Outbound admits the addresses of registries that users name.
+	Outbound outbound.Policy
+	// Transport reaches registries, at the addresses that Outbound admits when nil.
 	Transport http.RoundTripper
 	Log       *slog.Logger
 }
@@ -87,7 +90,7 @@ func Open(o Options) (*Registry, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Transport == nil {
-		o.Transport = publicTransport()
+		o.Transport = outbound.Transport(outbound.Options{Policy: o.Outbound, MaxBody: maxLayer})
 	}
 	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision), making: make(chan struct{}, 1)}
 	r.background, r.stop = context.WithCancel(context.Background())

@@ -7,14 +7,11 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -22,79 +19,24 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
 // platform is what machines are.
 var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
 const (
-	// connectWithin is how long a public registry may take to accept a connection.
-	connectWithin = 3 * time.Second
-	// unreachedFor is how long a registry that did not is not asked again: a cluster asks for many images at once.
+	// unreachedFor is how long a registry that could not be reached is not asked again: a cluster asks for many images at once.
 	unreachedFor = 10 * time.Second
 	// freshFor is how long a tag of a public registry is believed to be what it was.
 	freshFor = 5 * time.Minute
+	// pullTime bounds the fetching of an image.
+	pullTime = 30 * time.Minute
+	// maxLayer is ECR's own bound of a layer.
+	// https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
+	maxLayer = 52_000 << 20
 )
-
-// publicTransport fails soon where there is no network, and leads to public addresses alone, or to the host's proxy: everybody in a VPC may
-// say which registry is to be asked.
-func publicTransport() http.RoundTripper {
-	proxied := http.DefaultTransport.(*http.Transport).Clone()
-	dialer := net.Dialer{Timeout: connectWithin, KeepAlive: 30 * time.Second}
-	proxied.DialContext = dialer.DialContext
-	proxied.TLSHandshakeTimeout = connectWithin
-	proxied.ResponseHeaderTimeout = 30 * time.Second
-	direct := proxied.Clone()
-	direct.Proxy = nil
-	dialer.Control = onlyPublic
-	direct.DialContext = dialer.DialContext
-	return choice(func(r *http.Request) (http.RoundTripper, error) {
-		proxy, err := http.ProxyFromEnvironment(r)
-		if proxy != nil {
-			return proxied, err
-		}
-		return direct, err
-	})
-}
-
-// choice is a transport that depends on the request.
-type choice func(*http.Request) (http.RoundTripper, error)
-
-func (c choice) RoundTrip(r *http.Request) (*http.Response, error) {
-	t, err := c(r)
-	if err != nil {
-		return nil, err
-	}
-	return t.RoundTrip(r)
-}
-
-// private are, beside those that the standard library knows, the blocks in which there are no public registries: carrier-grade NAT and
-// benchmarks, which also has the addresses of clusters and of the AWS APIs.
-var private = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("0.0.0.0/8")}
-
-// onlyPublic refuses connections to this host and its neighbours, to which there is no way from a VPC either.
-func onlyPublic(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	a := at.Addr().Unmap()
-	closed := !a.IsGlobalUnicast() || a.IsPrivate() || slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(a) })
-	if !closed {
-		own, err := net.InterfaceAddrs()
-		if err != nil {
-			return err
-		}
-		closed = slices.ContainsFunc(own, func(o net.Addr) bool {
-			n, ok := o.(*net.IPNet)
-			return ok && n.IP.Equal(a.AsSlice())
-		})
-	}
-	if closed {
-		return fmt.Errorf("%s is not an address of the public internet", a)
-	}
-	return nil
-}
 
 // pulledMark is a file whose time says when a tag was last compared with that of its registry.
 func (r *Registry) pulledMark(repository, tag string) string {
@@ -148,6 +90,12 @@ func (u *unreached) set(host string, why error) {
 	if u.until == nil {
 		u.until, u.why = make(map[string]time.Time), make(map[string]error)
 	}
+	for other, until := range u.until { // users choose the names
+		if !time.Now().Before(until) {
+			delete(u.until, other)
+			delete(u.why, other)
+		}
+	}
 	u.until[host], u.why[host] = time.Now().Add(unreachedFor), why
 }
 
@@ -176,6 +124,8 @@ func (r *Registry) fetch(ctx context.Context, from, to, reference string) error 
 
 // pull fetches an image: the one of this platform, and the index that names it.
 func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
+	ctx, cancel := context.WithTimeout(ctx, pullTime)
+	defer cancel()
 	source, target := join(from, reference), join(to, reference)
 	ref, err := name.ParseReference(source)
 	if err != nil {
@@ -229,22 +179,10 @@ func (r *Registry) refuse(full, host string, err error) error {
 		return Denied(fmt.Sprintf("%s could not give %s: %v", host, full, answered))
 	}
 	var network net.Error
-	if errors.As(err, &network) {
+	var refused *outbound.RefusedError
+	if errors.As(err, &network) || errors.As(err, &refused) {
 		r.unreached.set(host, err)
-		return Denied(fmt.Sprintf("%s is not in Coracle's registry, and %s cannot be reached from here (%v): \"docker save %[1]s -o FILE\" where it is, \"coracle images load FILE\" here", full, host, shortest(err)))
+		return Denied(fmt.Sprintf("%s is not in Coracle's registry, and %s cannot be reached from here (%s): \"docker save %[1]s -o FILE\" where it is, \"coracle images load FILE\" here", full, host, outbound.Reason(err)))
 	}
-	return Denied(fmt.Sprintf("fetch %s: %v", full, err))
-}
-
-// shortest is the innermost message of a network error: "lookup docker.io: no such host".
-func shortest(err error) error {
-	var dns *net.DNSError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &dns):
-		return dns
-	case errors.As(err, &op):
-		return op
-	}
-	return err
+	return Denied(fmt.Sprintf("fetch %s: %s", full, outbound.Reason(err)))
 }

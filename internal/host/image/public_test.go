@@ -338,22 +338,4 @@ func TestTheMirrorLeadsToPublicAddressesAlone(t *testing.T) {
 	if asked.Load() > 0 {
 		t.Errorf("it was asked %d times", asked.Load())
 	}
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range own {
-		if err := onlyPublic("tcp", net.JoinHostPort(a.(*net.IPNet).IP.String(), "443"), nil); err == nil {
-			t.Errorf("this host's own %s is public", a)
-		}
-	}
-	for address, public := range map[string]bool{
-		"10.1.2.3:443": false, "172.31.0.4:443": false, "192.168.1.1:5000": false, "169.254.169.254:80": false, "198.18.0.3:4566": false, "100.64.0.1:443": false,
-		"0.0.0.0:80": false, "[::1]:443": false, "[::ffff:127.0.0.1]:443": false, "[fd00:ec2::254]:80": false, "[fe80::1]:443": false, "224.0.0.1:80": false,
-		"52.1.2.3:443": true, "[2600:1f18::1]:443": true,
-	} {
-		if err := onlyPublic("tcp", address, nil); (err == nil) != public {
-			t.Errorf("%s: %v", address, err)
-		}
-	}
 }

@@ -28,6 +28,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -36,10 +37,15 @@ import (
 const kubeletPort = 10250
 
 // Socket is the path of a unix socket in dir (of [Options]) at which an API server's egress selector finds the kubelets of a cluster, by
-// HTTP CONNECT to their private addresses, which are nowhere else. Other addresses, such as those of webhooks on the host, are
-// connected to as if there were no proxy.
-func Socket(dir, clusterID string) string {
-	return filepath.Join(dir, clusterID[:min(12, len(clusterID))]+".sock") // paths of sockets have 107 bytes
+// HTTP CONNECT to their private addresses, which are nowhere else.
+func Socket(dir, clusterID string) string { return socketPath(dir, clusterID, ".sock") }
+
+// ManagedSocket is the path of the socket for the rest of what the API server asks: the daemon's webhooks, and those that users give
+// by URL. Behind both sockets, other addresses must be public, or be allowed by the operator ([Options].Egress).
+func ManagedSocket(dir, clusterID string) string { return socketPath(dir, clusterID, "-managed.sock") }
+
+func socketPath(dir, clusterID, suffix string) string {
+	return filepath.Join(dir, clusterID[:min(12, len(clusterID))]+suffix) // paths of sockets have 107 bytes
 }
 
 // serve answers at the sockets of all clusters until ctx ends.
@@ -79,11 +85,21 @@ func (c *Controller) serve(ctx context.Context, _ func(string)) {
 	})
 }
 
-// serveCluster answers at a cluster's socket until ctx ends.
+// serveCluster answers at a cluster's sockets until ctx ends.
 func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
-	l, err := listen(Socket(c.o.Dir, clusterID))
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	serving.Go(func() {
+		c.serveSocket(ctx, key, Socket(c.o.Dir, clusterID), func(conn net.Conn) { c.connectTo(ctx, key, clusterID, conn) })
+	})
+	c.serveSocket(ctx, key, ManagedSocket(c.o.Dir, clusterID), func(conn net.Conn) { c.connectOut(ctx, conn) })
+}
+
+// serveSocket has one function serve every connection to a socket until ctx ends.
+func (c *Controller) serveSocket(ctx context.Context, key, path string, serve func(net.Conn)) {
+	l, err := listen(path)
 	if err != nil {
-		c.log.Error("serve the simulated kubelets", "cluster", key, "error", err)
+		c.log.Error("serve the egress of an API server", "cluster", key, "error", err)
 		return
 	}
 	var serving sync.WaitGroup
@@ -94,7 +110,7 @@ func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
 		conn, err := l.Accept()
 		if err != nil {
 			if ctx.Err() == nil {
-				c.log.Error("serve the simulated kubelets", "cluster", key, "error", err)
+				c.log.Error("serve the egress of an API server", "cluster", key, "error", err)
 			}
 			return
 		}
@@ -102,7 +118,7 @@ func (c *Controller) serveCluster(ctx context.Context, key, clusterID string) {
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()
-			c.connectTo(ctx, key, clusterID, conn)
+			serve(conn)
 		})
 	}
 }
@@ -122,22 +138,80 @@ func listen(path string) (net.Listener, error) {
 	return l, err
 }
 
-// connectTo serves one CONNECT.
-func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn net.Conn) {
+// egressTime bounds the wait for a connection: kube-apiserver itself gives up after 30 seconds.
+const egressTime = 20 * time.Second
+
+// request is one CONNECT of an API server.
+type request struct {
+	net.Conn
+	in      *bufio.Reader
+	address string // "10.0.1.7:10250"
+}
+
+// accept reads a CONNECT; false when there is none.
+func accept(conn net.Conn) (*request, bool) {
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // a connection without deadlines serves as well
-	in := bufio.NewReader(conn)
-	r, err := http.ReadRequest(in)
+	r := &request{Conn: conn, in: bufio.NewReader(conn)}
+	asked, err := http.ReadRequest(r.in)
 	if err != nil {
+		return nil, false
+	}
+	if _, _, err := net.SplitHostPort(asked.Host); err != nil || asked.Method != http.MethodConnect {
+		r.refuse("only CONNECT to host:port")
+		return nil, false
+	}
+	r.address = asked.Host
+	return r, true
+}
+
+func (r *request) refuse(text string) {
+	_, _ = fmt.Fprintf(r, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text) // who asked is gone
+}
+
+// grant answers that the connection is there, and returns it.
+func (r *request) grant() (net.Conn, bool) {
+	if _, err := fmt.Fprint(r, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return nil, false
+	}
+	_ = r.SetDeadline(time.Time{})
+	return &buffered{r.Conn, r.in}, true
+}
+
+// forward connects the request to its address.
+func (r *request) forward(ctx context.Context, dialer *net.Dialer) {
+	dialing, cancel := context.WithTimeout(ctx, egressTime)
+	out, err := dialer.DialContext(dialing, "tcp", r.address)
+	cancel()
+	if err != nil {
+		r.refuse("connect to " + r.address + ": " + outbound.Reason(err))
 		return
 	}
-	refuse := func(text string) {
-		_, _ = fmt.Fprintf(conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text) // who asked is gone
+	defer out.Close()
+	if conn, ok := r.grant(); ok {
+		couple(ctx, conn, out)
 	}
-	host, port, err := net.SplitHostPort(r.Host)
-	if err != nil || r.Method != http.MethodConnect {
-		refuse("only CONNECT to host:port")
+}
+
+// connectOut serves one CONNECT to what is not in the VPC.
+func (c *Controller) connectOut(ctx context.Context, conn net.Conn) {
+	r, ok := accept(conn)
+	if !ok {
 		return
 	}
+	dialer := c.o.Egress.Dialer()
+	if slices.Contains(c.o.Webhooks, r.address) {
+		dialer = new(net.Dialer)
+	}
+	r.forward(ctx, dialer)
+}
+
+// connectTo serves one CONNECT to the VPC.
+func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn net.Conn) {
+	r, ok := accept(conn)
+	if !ok {
+		return
+	}
+	host, port, _ := net.SplitHostPort(r.address)
 	c.mu.Lock()
 	f := c.fleets[clusterID]
 	c.mu.Unlock()
@@ -147,30 +221,21 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 	}
 	if k == nil {
 		if c.inVPC(ctx, key, host) {
-			refuse("machines are simulated: nothing listens at " + r.Host)
+			r.refuse("machines are simulated: nothing listens at " + r.address)
 			return
 		}
-		out, err := (&net.Dialer{Timeout: 20 * time.Second}).DialContext(ctx, "tcp", r.Host)
-		if err != nil {
-			refuse(err.Error())
-			return
-		}
-		defer out.Close()
-		if _, err := fmt.Fprint(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err == nil {
-			_ = conn.SetDeadline(time.Time{})
-			couple(ctx, &buffered{conn, in}, out)
-		}
+		r.forward(ctx, c.o.Egress.Dialer())
 		return
 	}
-	if _, err := fmt.Fprint(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+	granted, ok := r.grant()
+	if !ok {
 		return
 	}
 	server := &http.Server{
 		Handler: k.handler(), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		TLSConfig: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.certificate(ctx) }, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 	}
-	_ = conn.SetDeadline(time.Time{})
-	one := &oneListener{conn: &buffered{conn, in}, done: make(chan struct{})}
+	one := &oneListener{conn: granted, done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	_ = server.ServeTLS(one, "", "") // ends with the connection

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -189,7 +190,7 @@ func (f *fleet) connect(ctx context.Context) (corev1client.PodsGetter, error) {
 			TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial,
 			// HTTP/2 needs one; without it a thousand nodes would want a thousand.
 			MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
-		}}, nil
+		}, CheckRedirect: outbound.NoRedirects}, nil
 	}
 	nodes := rest.AnonymousClientConfig(config)
 	nodes.Dial = config.Dial

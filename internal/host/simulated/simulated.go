@@ -13,7 +13,8 @@
 //     them, go when they are deleted. Nothing runs in them. kwok's own controllers are not used: they are one user with
 //     one client for all nodes, and here each node acts as itself.
 //   - addresses.go gives pods addresses of the subnet as the VPC CNI plugin does, by asking EC2 under the node's role, several at a time.
-//   - endpoint.go is where an API server finds the kubelets: logs and exec answer that there is nothing to see.
+//   - endpoint.go is where an API server finds the kubelets: logs and exec answer that there is nothing to see. It is also the
+//     API server's way to everything else, which keeps users of a cluster out of this host's network.
 //
 // A daemon that starts again finds everything in the store, in EC2 and in the API servers, and goes on.
 package simulated
@@ -31,6 +32,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -48,8 +50,12 @@ type EC2 interface {
 // Options are what a Controller needs. All but those marked optional must be set.
 type Options struct {
 	Store *store.Store
-	// Dir holds the sockets of the clusters' kubelets; without it there are none (optional).
+	// Dir holds the sockets at which API servers find kubelets and the rest; without it there are none (optional).
 	Dir string
+	// Egress admits the addresses outside of the VPC that API servers connect to for users: of webhooks, nodes and Services.
+	Egress outbound.Policy
+	// Webhooks are the addresses at which API servers find the daemon's own, on this host: "127.0.0.1:20001".
+	Webhooks []string
 	// Credentials are those of the role of an instance's profile, as its metadata would give them. An error says why there are none.
 	Credentials func(ctx context.Context, instance record.Instance) (aws.Credentials, error)
 	// EC2 is a client with such credentials.

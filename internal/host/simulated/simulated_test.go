@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -443,16 +441,6 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 		t.Errorf("logs: %v", err)
 	}
 
-	// Other addresses are where they always were; those of the VPC are nowhere.
-	hooked := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { fmt.Fprint(out, "here I am") }))
-	defer hooked.Close()
-	create(t, record.VPCs(w.store), record.EC2Key(account, region, "vpc-1"), record.VPC{CIDRs: []record.CIDRAssociation{{CIDR: "10.0.0.0/8"}}})
-	for target, want := range map[string]string{hooked.Listener.Addr().String(): "here I am", "10.9.9.9:443": "502"} {
-		if got := through(t, w, target); !strings.Contains(got, want) {
-			t.Errorf("through the egress socket to %s: %q, want %q", target, got, want)
-		}
-	}
-
 	// Power.
 	lease := func() time.Time {
 		l, err := admin.CoordinationV1().Leases("kube-node-lease").Get(ctx, name, metav1.GetOptions{})
@@ -479,24 +467,6 @@ func TestMachinesBecomeNodesAndRunPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually.True(t, "nothing is left of it", func() bool { return w.machine(good).InstanceID == "" && w.console(good) == "" })
-}
-
-// through is what comes back from a target through the egress socket.
-func through(t *testing.T, w *world, target string) string {
-	t.Helper()
-	conn, err := net.Dial("unix", Socket(w.dir, w.cluster.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target, target); err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // allowSigning approves what nodes ask for: package certificates does it in a daemon.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
@@ -53,7 +55,8 @@ func New(tb testing.TB) *AWS {
 	if a.Identity, err = identity.New(tb.Context(), a.Store, identity.Options{Now: a.Now, Log: quiet}); err != nil {
 		tb.Fatal(err)
 	}
-	a.Issuers = sts.NewIssuers(a.Store)
+	loopback := outbound.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}} // where tests have identity providers
+	a.Issuers = sts.NewIssuers(a.Store, loopback, quiet)
 	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity, Now: a.Now, Logger: quiet, Region: Region})
 	a.Mux.Register(wire.IAM, iam.New(a.Store, a.Identity, a.Now))
 	a.Mux.Register(wire.STS, sts.New(a.Store, a.Identity, a.Issuers, a.Now))
