@@ -205,7 +205,7 @@ func TestBadRequests(t *testing.T) {
 		{"remove a role that is not in it", do(c.RemoveRoleFromInstanceProfile, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: p("nodes"), RoleName: p("lone")}), "NoSuchEntity", 404, "lone"},
 
 		{"provider exists", do(c.CreateOpenIDConnectProvider, &iam.CreateOpenIDConnectProviderInput{Url: p("https://oidc.example.com/")}), "EntityAlreadyExists", 409, "Provider with url https://oidc.example.com/ already exists."},
-		{"provider without https", do(c.CreateOpenIDConnectProvider, &iam.CreateOpenIDConnectProviderInput{Url: p("http://oidc.example.com")}), "ValidationError", 400, "https://"},
+		{"provider without https", do(c.CreateOpenIDConnectProvider, &iam.CreateOpenIDConnectProviderInput{Url: p("http://oidc.example.com")}), "InvalidInput", 400, "https://"},
 		{"thumbprint", do(c.UpdateOpenIDConnectProviderThumbprint, &iam.UpdateOpenIDConnectProviderThumbprintInput{OpenIDConnectProviderArn: p(oidcARN), ThumbprintList: []string{strings.Repeat("z", 40)}}), "InvalidInput", 400, "hexadecimal"},
 		{"no such provider", do(c.GetOpenIDConnectProvider, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: p(oidcARN + "/x")}), "NoSuchEntity", 404, "OpenIDConnect Provider not found for arn"},
 

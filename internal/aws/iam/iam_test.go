@@ -446,6 +446,58 @@ func TestProviderOfAURLWithPort(t *testing.T) {
 	}
 }
 
+// The daemon would connect to a provider, so its URL is nothing but the name of a public site.
+func TestProviderURLs(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, c := t.Context(), a.IAM(a.Root)
+	const (
+		invalid = "Invalid Open ID Connect Provider URL"
+		refused = "InvalidInput"
+	)
+	for url, want := range map[string]struct{ code, message string }{
+		"example.com":                           {"ValidationError", invalid},
+		"https://":                              {"ValidationError", invalid},
+		"https:///path":                         {"ValidationError", invalid},
+		"http://example.com":                    {refused, invalid + ". The URL must begin with https://."},
+		"ftp://example.com":                     {refused, invalid + ". The URL must begin with https://."},
+		"https://me@example.com":                {refused, "must not have a query, a fragment or a user"},
+		"https://me:secret@example.com":         {refused, "must not have a query, a fragment or a user"},
+		"https://example.com?a=b":               {refused, "must not have a query, a fragment or a user"},
+		"https://example.com/?":                 {refused, "must not have a query, a fragment or a user"},
+		"https://example.com#a":                 {refused, "must not have a query, a fragment or a user"},
+		"https://example.com/#":                 {refused, "must not have a query, a fragment or a user"},
+		"https://example.com:8443":              {refused, "must not have a port number"},
+		"https://example.com:":                  {refused, "must not have a port number"},
+		"https://example.com:0443":              {refused, "must not have a port number"},
+		"https://127.0.0.1":                     {refused, "must be a public DNS name"},
+		"https://127.0.0.1:443/x":               {refused, "must be a public DNS name"},
+		"https://127.1":                         {refused, "must be a public DNS name"},
+		"https://0x7f.0.0.1":                    {refused, "must be a public DNS name"},
+		"https://2130706433":                    {refused, "must be a public DNS name"},
+		"https://169.254.169.254/latest":        {refused, "must be a public DNS name"},
+		"https://52.1.2.3":                      {refused, "must be a public DNS name"},
+		"https://[::1]":                         {refused, "must be a public DNS name"},
+		"https://[::ffff:127.0.0.1]:443":        {refused, "must be a public DNS name"},
+		"https://localhost":                     {refused, "must be a public DNS name"},
+		"https://router":                        {refused, "must be a public DNS name"},
+		"https://exa_mple.com":                  {refused, "must be a public DNS name"},
+		"https://example..com":                  {refused, "must be a public DNS name"},
+		"https://example.com.":                  {refused, "must be a public DNS name"},
+		"https://example%2ecom":                 {"ValidationError", invalid},
+		"https://token.actions.example-1.com/x": {},
+		"https://xn--bcher-kva.example/a/b%20c": {},
+	} {
+		_, err := c.CreateOpenIDConnectProvider(ctx, &iam.CreateOpenIDConnectProviderInput{Url: &url})
+		if want.code == "" && err == nil {
+			continue
+		}
+		if code(err) != want.code || !strings.Contains(err.Error(), want.message) {
+			t.Errorf("%s: %v, want %s %q", url, err, want.code, want.message)
+		}
+	}
+}
+
 func TestOnlyTwoKeysAtOnce(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)

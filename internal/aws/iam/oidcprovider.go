@@ -34,15 +34,27 @@ func (s *Service) changeProvider(ctx context.Context, arn *string, edit func(*re
 	return err
 }
 
+// hostname is a DNS name in a top-level domain. Those begin with a letter, which tells names from addresses in any form that a
+// resolver reads, "127.1" and "0x7f.0.0.1" among them.
+var hostname = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
+
 // issuer checks the URL of a provider and returns it as its ARN has it: without scheme, without the port that the scheme
-// implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end.
+// implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end. A URL with another port, or with an
+// address for a name, is refused: the daemon would connect to it.
 func issuer(text string) (string, error) {
+	const invalid = "Invalid Open ID Connect Provider URL"
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "https" || u.Hostname() == "":
-		return "", validation("Invalid Open ID Connect Provider URL: %q. The URL must begin with https:// and correspond to the iss claim of the provider's tokens.", text)
-	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", validation("Invalid Open ID Connect Provider URL: %q. The URL must not have a query, a fragment or a user.", text)
+	case err != nil || u.Scheme == "" || u.Hostname() == "":
+		return "", validation(invalid)
+	case u.Scheme != "https":
+		return "", invalidInput(invalid + ". The URL must begin with https://.")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") || u.User != nil || u.Opaque != "":
+		return "", invalidInput(invalid+". The URL %q must not have a query, a fragment or a user.", text)
+	case u.Port() != "" && u.Port() != "443" || strings.HasSuffix(u.Host, ":"):
+		return "", invalidInput(invalid+". The URL %q must not have a port number.", text)
+	case !hostname.MatchString(u.Hostname()):
+		return "", invalidInput(invalid+". The host of the URL %q must be a public DNS name, such as oidc.example.com.", text)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(u.Host, ":443")+u.EscapedPath(), "/"), nil
 }
