@@ -1,0 +1,49 @@
+package rooms
+
+// Inside are directories of programs that run inside machines, and connect from there.
+var Inside = []string{"internal/guest"}
+
+// Reasons of Connections that several places have.
+const (
+	apiServer  = "an API server of this daemon, at the address that the daemon gave it; redirects are not followed"
+	command    = "a command of the operator, which asks the daemon or the endpoint of the operator's environment"
+	inProcess  = "a handler of this process, without the network"
+	machineNet = "from a network namespace that has no way to this host"
+)
+
+// Connections are the places of the daemon and its commands that connect to something by themselves, each with the reason why no
+// user of the AWS APIs or of a cluster leads it to this host or its neighbors. All others use package outbound.
+var Connections = map[string]string{
+	"internal/outbound/client.go Client":    "it is the way to addresses that users chose",
+	"internal/outbound/client.go Transport": "it is the way to addresses that users chose, and to the operator's proxy",
+	"internal/outbound/outbound.go dialer":  "it is the way to addresses that users chose",
+
+	"internal/admin/client.go Client":        "a unix socket in the data directory",
+	"internal/admin/client.go NewClient":     "a unix socket in the data directory",
+	"internal/daemon/client.go ClientConfig": command,
+	"internal/daemon/demo.go config":         command,
+	"internal/daemon/up.go healthy":          command,
+
+	"internal/daemon/front.go config":           inProcess,
+	"internal/host/image/transport.go put":      inProcess,
+	"internal/host/image/transport.go putIndex": inProcess,
+	"internal/host/image/transport.go get":      inProcess,
+	"internal/host/image/public.go pull":        "it is given the transport of package outbound",
+
+	"internal/daemon/object.go openObjects":             apiServer,
+	"internal/cluster/addon/kubectl.go newKubectl":      apiServer,
+	"internal/cluster/addon/requests.go newRequester":   apiServer,
+	"internal/cluster/apiserver/apiserver.go connect":   apiServer,
+	"internal/cluster/authenticator/watch.go client":    "an API server of this daemon, which answers for ConfigMaps itself",
+	"internal/cluster/controlplane/client.go clientFor": apiServer,
+	"internal/host/simulated/fleet.go connect":          apiServer,
+	"internal/host/simulated/endpoint.go connectOut":    "the daemon's own webhooks, by the exact address",
+	"internal/etcd/embedded.go dial":                    "the embedded etcd, or the one that the operator named",
+
+	"internal/host/endpoint/controller.go tell":   "the unix socket of the endpoint process",
+	"internal/host/endpoint/egress.go connect":    "names of what is then reached from the namespace of a cluster, or of the internet",
+	"internal/host/endpoint/egress.go resolverIn": machineNet,
+	"internal/host/endpoint/forward.go dialer":    "an API server of this daemon; for egress, from a namespace that has no way to this host",
+	"internal/host/endpoint/upstream.go ask":      "the resolvers of this host's resolv.conf",
+	"internal/host/network/namespace.go Dial":     machineNet,
+}
