@@ -23,12 +23,11 @@ func NewAccess(s *Service) Access { return Access{s} }
 
 // Allow implements [image.Access].
 func (a Access) Allow(ctx context.Context, r image.Request) error {
-	s := a.service
-	caller, err := s.bearer(ctx, r.Password)
+	s, at := a.service, registry{account: r.Account, region: r.Region}
+	caller, err := s.bearer(ctx, at, r)
 	if err != nil || r.Repository == "" {
 		return err
 	}
-	at := registry{account: r.Account, region: r.Region}
 	ctx = wire.WithRegion(wire.WithCaller(ctx, caller), r.Region)
 	row, err := s.repositories.Get(ctx, at.key(r.Repository))
 	there := err == nil

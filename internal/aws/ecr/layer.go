@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
@@ -54,7 +55,8 @@ func (s *Service) BatchCheckLayerAvailability(ctx context.Context, in *ecr.Batch
 // urlLife is how long the URL of a layer is good.
 const urlLife = time.Hour
 
-// GetDownloadUrlForLayer returns a URL of a layer, for a client without credentials.
+// GetDownloadUrlForLayer returns a URL of a layer, for a client without credentials. Like a presigned URL of AWS's it downloads the
+// layer for as long as its maker may, and ends with the credentials that it was made with.
 func (s *Service) GetDownloadUrlForLayer(ctx context.Context, in *ecr.GetDownloadUrlForLayerInput) (*ecr.GetDownloadUrlForLayerOutput, error) {
 	at, name, digest := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.LayerDigest)
 	if _, err := s.find(ctx, at, name); err != nil {
@@ -65,7 +67,7 @@ func (s *Service) GetDownloadUrlForLayer(ctx context.Context, in *ecr.GetDownloa
 	} else if err != nil {
 		return nil, err
 	}
-	token, _, err := s.token(ctx, urlLife)
+	token, _, err := s.identity.SealBearer(ctx, wire.CallerFrom(ctx), identity.LayerURL, at.layer(name, digest), urlLife)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (s *Service) GetDownloadUrlForLayer(ctx context.Context, in *ecr.GetDownloa
 	if ip := net.ParseIP(wire.SourceIPFrom(ctx)); ip != nil && ip.IsLoopback() && s.endpoint != "" {
 		base = s.endpoint + "/v2/" + at.full(name) // on the host, that name is somebody else's
 	}
-	return &ecr.GetDownloadUrlForLayerOutput{LayerDigest: in.LayerDigest, DownloadUrl: aws.String(base + "/blobs/" + digest + "?" + image.TokenQuery(token))}, nil
+	return &ecr.GetDownloadUrlForLayerOutput{LayerDigest: in.LayerDigest, DownloadUrl: aws.String(base + "/blobs/" + digest + "?" + image.LayerQuery(token))}, nil
 }
 
 // InitiateLayerUpload begins the upload of a layer.

@@ -4,8 +4,9 @@
 // record of them. Clients that push and pull talk to that registry, under the name of an account's registry; it asks this package
 // whether they may ([Access]), so that one set of policies holds for both ways.
 //
-// An authorization token is a sealed session of the caller's: it says who they are for twelve hours, and what they may do is decided
-// when they do it. Repository policies count as AWS's resource-based policies do.
+// An authorization token is sealed: it says who the caller is for twelve hours, and what they may do is decided when they do it. The
+// URL of a layer has a sealed token of another purpose, with which that layer is read and nothing else. Repository policies count as
+// AWS's resource-based policies do.
 //
 // https://docs.aws.amazon.com/AmazonECR/latest/APIReference/Welcome.html
 package ecr
@@ -26,9 +27,9 @@ import (
 
 // Identity makes and reads authorization tokens, and decides. *identity.Identity does.
 type Identity interface {
-	Seal(ctx context.Context, session *identity.Session) (token string, err error)
-	Lookup(ctx context.Context, accessKeyID, sessionToken string) (secret string, caller wire.Caller, err error)
-	Authorize(ctx context.Context, caller wire.Caller, targets []wire.Target) error
+	SealBearer(ctx context.Context, caller wire.Caller, purpose identity.Purpose, resource string, life time.Duration) (token string, expires time.Time, err error)
+	OpenBearer(ctx context.Context, purpose identity.Purpose, resource, token string) (wire.Caller, error)
+	wire.Authorizer
 }
 
 // Options are what a Service needs.
@@ -87,6 +88,14 @@ func (r registry) full(repository string) string {
 		host = image.Host(r.region)
 	}
 	return host + "/" + repository
+}
+
+// layer names a layer as the token in its URL does. EKS's own images are the same in all regions.
+func (r registry) layer(repository, digest string) string {
+	if image.OfEKS(r.account) {
+		r = registry{account: image.EKSAccount}
+	}
+	return r.account + "/" + r.region + "/" + repository + "@" + digest
 }
 
 func (r registry) arn(repository string) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ import (
 // tokenLife is how long an authorization token is good.
 const tokenLife = 12 * time.Hour
 
-// GetAuthorizationToken returns a token with which "docker login" opens every registry that the caller may use.
+// GetAuthorizationToken returns a token with which "docker login" opens every registry that the caller may use. As on AWS it outlives
+// the session and the access key that it was got with, but not the role or the user.
 func (s *Service) GetAuthorizationToken(ctx context.Context, in *ecr.GetAuthorizationTokenInput) (*ecr.GetAuthorizationTokenOutput, error) {
-	token, expires, err := s.token(ctx, tokenLife)
+	token, expires, err := s.identity.SealBearer(ctx, wire.CallerFrom(ctx), identity.RegistryPassword, "", tokenLife)
 	if err != nil {
 		return nil, err
 	}
@@ -42,37 +44,16 @@ func (s *Service) GetAuthorizationToken(ctx context.Context, in *ecr.GetAuthoriz
 	return &ecr.GetAuthorizationTokenOutput{AuthorizationData: data}, nil
 }
 
-// token is a password that says who the caller is. Like AWS's, it outlives the session that it was got in, but not the role or the user.
-func (s *Service) token(ctx context.Context, life time.Duration) (token string, expires time.Time, err error) {
-	caller := wire.CallerFrom(ctx)
-	now := s.now().UTC().Truncate(time.Second)
-	session := &identity.Session{Account: caller.Account, PrincipalID: caller.UserID}
-	if from := identity.SessionOf(caller); from != nil {
-		*session = *from
-	} else if _, user, ok := strings.Cut(caller.ARN, ":user/"); ok {
-		session.User = user[strings.LastIndexByte(user, '/')+1:]
-	} else {
-		session.PrincipalID = caller.Account // the root user
+// bearer returns whom the token in a request of the registry's protocol names.
+func (s *Service) bearer(ctx context.Context, at registry, r image.Request) (wire.Caller, error) {
+	purpose, resource, token := identity.RegistryPassword, "", r.Password
+	if r.LayerToken != "" {
+		if !slices.Equal(r.Actions, layerActions) || r.Layer == "" {
+			return wire.Caller{}, invalidToken
+		}
+		purpose, resource, token = identity.LayerURL, at.layer(r.Repository, r.Layer), r.LayerToken
 	}
-	session.Issued, session.Expires = now, now.Add(life)
-	sealed, err := s.identity.Seal(ctx, session)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	return base64.StdEncoding.EncodeToString([]byte(session.AccessKeyID + ":" + sealed)), session.Expires, nil
-}
-
-// bearer is whom a token names.
-func (s *Service) bearer(ctx context.Context, token string) (wire.Caller, error) {
-	text, err := base64.StdEncoding.DecodeString(token)
-	if err != nil {
-		return wire.Caller{}, invalidToken
-	}
-	accessKeyID, sealed, ok := strings.Cut(string(text), ":")
-	if !ok {
-		return wire.Caller{}, invalidToken
-	}
-	_, caller, err := s.identity.Lookup(ctx, accessKeyID, sealed)
+	caller, err := s.identity.OpenBearer(ctx, purpose, resource, token)
 	switch {
 	case errors.Is(err, wire.ErrExpiredToken):
 		return wire.Caller{}, image.Expired
@@ -81,6 +62,9 @@ func (s *Service) bearer(ctx context.Context, token string) (wire.Caller, error)
 	}
 	return caller, err
 }
+
+// layerActions are all that the token in a layer's URL is good for.
+var layerActions = []string{"ecr:GetDownloadUrlForLayer"}
 
 var invalidToken = &image.Refusal{Status: http.StatusForbidden, Code: "DENIED", Message: "Your Authorization Token is invalid."}
 

@@ -52,7 +52,9 @@ func TestSecureTransportIsNotTheClientsToSay(t *testing.T) {
 			defer server.Close()
 			list(t, server.Client(), server.URL, m)
 		}, "true"},
-		"in process":             {func(t *testing.T, m *wire.Mux) { list(t, &http.Client{Transport: m.Transport()}, "http://coracle.test", m) }, "true"},
+		"in process": {func(t *testing.T, m *wire.Mux) {
+			list(t, &http.Client{Transport: m.Transport()}, "http://coracle.test", m)
+		}, "true"},
 		"https as the target":    {func(t *testing.T, m *wire.Mux) { sendTarget(t, m, "https://%s/clusters", "") }, "false"},
 		"X-Forwarded-Proto":      {func(t *testing.T, m *wire.Mux) { sendTarget(t, m, "/clusters", "X-Forwarded-Proto: https\r\n") }, "false"},
 		"Forwarded with a proto": {func(t *testing.T, m *wire.Mux) { sendTarget(t, m, "/clusters", "Forwarded: proto=https\r\n") }, "false"},

@@ -22,10 +22,14 @@ type Access interface {
 
 // Request is what a client of the registry's protocol wants.
 type Request struct {
+	// HTTP is the request as it came: policies may ask where from, and whether over TLS.
+	HTTP *http.Request
 	// Password is the authorization token that the client gave for the user AWS; empty without one.
 	Password string
-	// Account and Region are whose registry it is.
-	Account, Region string
+	// LayerToken is instead of a Password in the URL of Layer, when that is read.
+	LayerToken string
+	// Account and Region are whose registry it is, RequestedRegion is the one in the name under which the client reached it.
+	Account, Region, RequestedRegion string
 	// Repository is empty when the client only wants to know whether its token is good.
 	Repository string
 	// Actions are IAM actions on the repository, all of which it takes: "ecr:BatchGetImage".
@@ -34,6 +38,8 @@ type Request struct {
 	Tag string
 	// Digest is of the manifest that is to be put under Tag.
 	Digest string
+	// Layer is the digest of the layer that is to be read; empty for all else.
+	Layer string
 }
 
 // Refusal is an error of the registry's protocol.
@@ -89,9 +95,6 @@ func (r *Refusal) write(w http.ResponseWriter, request *http.Request) {
 
 // password is what the request gives for the user AWS.
 func password(r *http.Request) string {
-	if token := r.URL.Query().Get(tokenParameter); token != "" {
-		return token // of a URL that GetDownloadUrlForLayer gave
-	}
 	user, password, ok := r.BasicAuth()
 	if !ok || user != "AWS" {
 		return ""
@@ -99,8 +102,8 @@ func password(r *http.Request) string {
 	return strings.TrimSpace(password)
 }
 
-// tokenParameter is the parameter of a URL that carries an authorization token.
-const tokenParameter = "authorization-token"
+// layerParameter is the parameter with a token in the URL of a layer.
+const layerParameter = "layer-token"
 
-// TokenQuery is the query of a URL that carries an authorization token, for clients that send no header.
-func TokenQuery(token string) string { return url.Values{tokenParameter: {token}}.Encode() }
+// LayerQuery is the query of a layer's URL with a token that lets it be read by clients that send no password.
+func LayerQuery(token string) string { return url.Values{layerParameter: {token}}.Encode() }

@@ -79,7 +79,8 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	query.Del("ns")
 
 	if account, region, ok := ECR(r.canonical(host)); ok {
-		if err := r.allow(request, account, region, repository, what); err != nil {
+		want := Request{Account: account, Region: region, RequestedRegion: requestedRegion(host), Repository: repository}
+		if err := r.allow(request, want, what); err != nil {
 			return err
 		}
 		if err := r.fillCache(request, account, region, repository, what); err != nil {
@@ -98,7 +99,7 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	stored := r.stored(host + "/" + repository)
 	query.Del("mount") // as ECR, which takes every layer by upload
 	query.Del("from")
-	query.Del(tokenParameter)
+	query.Del(layerParameter)
 	inner := request.Clone(request.Context())
 	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + what, RawQuery: query.Encode()}
 	inner.RequestURI = inner.URL.RequestURI()
@@ -127,7 +128,7 @@ func (r *handler) serveBase(w http.ResponseWriter, request *http.Request) error 
 	}
 	account, region, ok := ECR(r.canonical(host))
 	if ok || host == "" { // clients that name the registry in the path need a token if it is ECR's
-		if err := r.authorize(request, Request{Account: account, Region: region}); err != nil {
+		if err := r.authorize(request, Request{Account: account, Region: region, RequestedRegion: requestedRegion(host)}); err != nil {
 			return err
 		}
 	}
@@ -150,8 +151,18 @@ func registryOf(hostport string) string {
 	return ""
 }
 
+// requestedRegion is the region in the name of one of ECR's registries, which for EKS's own images is not that of the registry.
+func requestedRegion(host string) string {
+	_, region, _ := ECR(strings.ToLower(host))
+	return region
+}
+
 func (r *handler) authorize(request *http.Request, want Request) error {
-	if want.Password = password(request); want.Password == "" {
+	want.HTTP, want.Password = request, password(request)
+	if want.Layer != "" {
+		want.LayerToken = request.URL.Query().Get(layerParameter)
+	}
+	if want.Password == "" && want.LayerToken == "" {
 		return Unauthenticated
 	}
 	return r.access.Allow(request.Context(), want)
@@ -159,8 +170,7 @@ func (r *handler) authorize(request *http.Request, want Request) error {
 
 // allow checks a request to a repository of ECR against the permissions that ECR's API has for the same.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html
-func (r *handler) allow(request *http.Request, account, region, repository, what string) error {
-	want := Request{Account: account, Region: region, Repository: repository}
+func (r *handler) allow(request *http.Request, want Request, what string) error {
 	kind, reference, _ := strings.Cut(what, "/")
 	switch read := request.Method == http.MethodGet || request.Method == http.MethodHead; {
 	case kind == "tags":
@@ -184,7 +194,7 @@ func (r *handler) allow(request *http.Request, account, region, repository, what
 		request.Body = io.NopCloser(bytes.NewReader(body))
 	case kind == "manifests": // ECR has BatchDeleteImage for that
 		return &Refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported."}
-	case strings.HasPrefix(reference, "uploads"):
+	case reference == "uploads" || strings.HasPrefix(reference, "uploads/"):
 		want.Actions = []string{map[string]string{
 			http.MethodPost: "ecr:InitiateLayerUpload", http.MethodPatch: "ecr:UploadLayerPart", http.MethodPut: "ecr:CompleteLayerUpload",
 			http.MethodGet: "ecr:UploadLayerPart", http.MethodDelete: "ecr:InitiateLayerUpload",
@@ -195,9 +205,9 @@ func (r *handler) allow(request *http.Request, account, region, repository, what
 		if err := r.authorize(request, want); err == nil || !errors.As(err, new(*Refusal)) {
 			return err
 		}
-		want.Actions = []string{"ecr:GetDownloadUrlForLayer"}
+		want.Actions, want.Layer = []string{"ecr:GetDownloadUrlForLayer"}, reference
 	case request.Method == http.MethodGet:
-		want.Actions = []string{"ecr:GetDownloadUrlForLayer"}
+		want.Actions, want.Layer = []string{"ecr:GetDownloadUrlForLayer"}, reference
 	default:
 		return &Refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported."}
 	}

@@ -20,50 +20,59 @@ type bearer struct {
 	id       string   // unique id that the role or user must still have
 	account  string
 	caller   wire.Caller
-	secret   string
-	revision int64 // of the row of a long-term key
+	secret   string // empty for the holder of a bearer token, who signs nothing
+	revision int64  // of the row of a long-term key
 
 	compiled atomic.Pointer[principal]
 }
 
-// bearers remembers the bearers of credentials by access key id or session token.
+// credential is what somebody shows, for what they show it. Text that is good for one purpose is found for no other.
+type credential struct {
+	purpose  Purpose
+	resource string
+	text     string
+}
+
+// bearers remembers the bearers of credentials.
 type bearers struct {
 	mu    sync.RWMutex
-	known map[string]*bearer
+	known map[credential]*bearer
 }
 
 const maxBearers = 10000
 
-func (b *bearers) get(credential string) *bearer {
+func (b *bearers) get(c credential) *bearer {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.known[credential]
+	return b.known[c]
 }
 
-func (b *bearers) put(credential string, who *bearer) {
+func (b *bearers) put(c credential, who *bearer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.known) >= maxBearers {
 		clear(b.known) // most have ended; the others are back after one request each
 	}
-	b.known[credential] = who
+	b.known[c] = who
 }
 
-// Lookup implements wire.Credentials.
+// Lookup implements wire.Credentials. It identifies nobody: whoever calls it must verify a signature with the secret that it
+// returns. What proves itself is opened with OpenBearer.
 func (i *Identity) Lookup(ctx context.Context, accessKeyID, sessionToken string) (string, wire.Caller, error) {
-	find := i.longTerm
-	credential := accessKeyID
+	var who *bearer
+	var err error
 	if sessionToken != "" || strings.HasPrefix(accessKeyID, TemporaryKey) {
-		find, credential = i.temporary, sessionToken
+		who, err = i.temporary(ctx, accessKeyID, sessionToken)
+	} else {
+		who, err = i.longTerm(ctx, accessKeyID)
 	}
-	who, err := find(ctx, accessKeyID, credential)
 	if err != nil {
 		return "", wire.Caller{}, err
 	}
 	return who.secret, who.caller, nil
 }
 
-func (i *Identity) longTerm(ctx context.Context, accessKeyID, _ string) (*bearer, error) {
+func (i *Identity) longTerm(ctx context.Context, accessKeyID string) (*bearer, error) {
 	row, err := i.keys.Get(ctx, record.AccessKeyKey(accessKeyID))
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.Inactive {
 		return nil, wire.ErrUnknownAccessKey
@@ -71,7 +80,8 @@ func (i *Identity) longTerm(ctx context.Context, accessKeyID, _ string) (*bearer
 	if err != nil {
 		return nil, err
 	}
-	who := i.bearers.get(accessKeyID)
+	shown := credential{purpose: accessKey, text: accessKeyID}
+	who := i.bearers.get(shown)
 	if who != nil && who.revision == row.Revision {
 		return who, nil
 	}
@@ -92,29 +102,46 @@ func (i *Identity) longTerm(ctx context.Context, accessKeyID, _ string) (*bearer
 		who.caller.ARN = user.Value.ARN()
 	}
 	who.caller.PrincipalARN = who.caller.ARN
-	i.bearers.put(accessKeyID, who)
+	i.bearers.put(shown, who)
 	return who, nil
 }
 
 func (i *Identity) temporary(ctx context.Context, accessKeyID, token string) (*bearer, error) {
-	who := i.bearers.get(token)
-	if who == nil || who.session == nil { // nobody, or the holder of a long-term key whose id was sent as a token
-		session := &Session{}
-		err := i.sealer.open(ctx, token, session)
-		if errors.Is(err, errBadToken) {
-			return nil, wire.ErrUnknownAccessKey
-		}
-		if err != nil {
-			return nil, err
-		}
-		who = newBearer(session)
-		i.bearers.put(token, who)
+	shown := credential{purpose: sessionToken, text: token}
+	who, err := i.open(ctx, shown)
+	if err != nil {
+		return nil, err
 	}
-	s := who.session
-	switch {
-	case s.AccessKeyID != accessKeyID:
+	if who.session.AccessKeyID != accessKeyID {
 		return nil, wire.ErrUnknownAccessKey
-	case !i.now().Before(s.Expires):
+	}
+	return i.live(ctx, shown, who)
+}
+
+// open returns the bearer of a sealed token, who may have ceased to be one. A token that does not open for its purpose is
+// ErrUnknownAccessKey.
+func (i *Identity) open(ctx context.Context, shown credential) (*bearer, error) {
+	if who := i.bearers.get(shown); who != nil {
+		return who, nil
+	}
+	session := &Session{}
+	err := i.sealer.open(ctx, shown.purpose, shown.resource, shown.text, session)
+	if errors.Is(err, errBadToken) {
+		return nil, wire.ErrUnknownAccessKey
+	}
+	if err != nil {
+		return nil, err
+	}
+	who := newBearer(session)
+	i.bearers.put(shown, who)
+	return who, nil
+}
+
+// live returns the bearer of a sealed token as it is now: ErrExpiredToken after its time, ErrUnknownAccessKey when its user or
+// role is gone.
+func (i *Identity) live(ctx context.Context, shown credential, who *bearer) (*bearer, error) {
+	s := who.session
+	if !i.now().Before(s.Expires) {
 		return nil, wire.ErrExpiredToken
 	}
 	arn, err := i.principalARN(ctx, who)
@@ -126,7 +153,7 @@ func (i *Identity) temporary(ctx context.Context, accessKeyID, token string) (*b
 		fresh.caller.PrincipalARN = arn
 		path := strings.TrimSuffix(strings.TrimPrefix(arn, "arn:aws:iam::"+s.Account+":user"), s.User)
 		fresh.caller.ARN = s.arn(path)
-		i.bearers.put(token, fresh)
+		i.bearers.put(shown, fresh)
 		return fresh, nil
 	}
 	return who, nil

@@ -238,7 +238,7 @@ func (i *Identity) addSession(ctx context.Context, p *principal, s *Session) err
 	if s.SourceIdentity != "" {
 		p.keys["aws:SourceIdentity"] = []string{s.SourceIdentity}
 	}
-	p.policies.HasSession = s.bound()
+	p.policies.HasSession = s.limited()
 	for n, text := range s.Policies {
 		d, err := policy.Compile(policy.Identity, text)
 		if err != nil {

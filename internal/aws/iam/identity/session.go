@@ -17,10 +17,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Session is what a session token says: temporary credentials of a role, a user, a root user or a federated user.
+// Session is what a sealed token says: temporary credentials of a role, a user, a root user or a federated user.
 type Session struct {
+	// AccessKeyID is of the credentials themselves; of a bearer token, which has no Secret, the one that it was got with.
 	AccessKeyID string    `json:"k"`
-	Secret      string    `json:"s"`
+	Secret      string    `json:"s,omitempty"`
 	Account     string    `json:"a"`
 	Issued      time.Time `json:"i"`
 	Expires     time.Time `json:"e"`
@@ -43,8 +44,8 @@ type Session struct {
 	Provider string `json:"w,omitempty"`
 }
 
-// bound says whether session policies limit the session.
-func (s *Session) bound() bool { return len(s.Policies)+len(s.PolicyARNs) > 0 || s.Federated }
+// limited reports whether session policies limit the session.
+func (s *Session) limited() bool { return len(s.Policies)+len(s.PolicyARNs) > 0 || s.Federated }
 
 // arn and userID are what GetCallerIdentity answers.
 func (s *Session) arn(path string) string {
@@ -69,6 +70,22 @@ func (s *Session) userID() string {
 	return s.PrincipalID
 }
 
+// Purpose is the one thing that a sealed token is good for. It is sealed with the token as additional data, so that a token of
+// one purpose does not open as one of another.
+type Purpose string
+
+// The purposes of tokens, and of the ids of access keys, which are no tokens.
+const (
+	accessKey Purpose = "iam: access key"
+	// sessionToken belongs to temporary credentials. It proves nothing without their secret, and is no secret itself: it
+	// is in every presigned URL.
+	sessionToken Purpose = "sts: session token"
+	// RegistryPassword is what ecr:GetAuthorizationToken gives. Its holder pushes and pulls as the caller.
+	RegistryPassword Purpose = "ecr: authorization token"
+	// LayerURL is in the URL that ecr:GetDownloadUrlForLayer gives. Its holder downloads one layer of one repository.
+	LayerURL Purpose = "ecr: URL of a layer"
+)
+
 // sealer seals sessions with AES-256-GCM. The key's id goes before the sealed text, so that keys can be replaced.
 type sealer struct {
 	table   store.Table[record.SessionKey]
@@ -79,7 +96,7 @@ type sealer struct {
 }
 
 const (
-	tokenVersion = 1
+	tokenVersion = 2 // 1 had no purpose
 	keyIDSize    = 8
 )
 
@@ -131,8 +148,13 @@ func (s *sealer) aead(ctx context.Context, id string) (cipher.AEAD, error) {
 	return a, nil
 }
 
-// seal returns the token of a session.
-func (s *sealer) seal(ctx context.Context, session *Session) (string, error) {
+// bound is the additional data of a token: its purpose, and the only thing that it opens if not empty.
+func bound(purpose Purpose, resource string) []byte {
+	return []byte(string(purpose) + "\x00" + resource)
+}
+
+// seal returns the token of a session for a purpose.
+func (s *sealer) seal(ctx context.Context, purpose Purpose, resource string, session *Session) (string, error) {
 	text, err := json.Marshal(session)
 	if err != nil {
 		return "", err
@@ -149,11 +171,11 @@ func (s *sealer) seal(ctx context.Context, session *Session) (string, error) {
 	nonce := make([]byte, a.NonceSize())
 	rand.Read(nonce)
 	token = append(token, nonce...)
-	return base64.StdEncoding.EncodeToString(a.Seal(token, nonce, text, nil)), nil
+	return base64.StdEncoding.EncodeToString(a.Seal(token, nonce, text, bound(purpose, resource))), nil
 }
 
-// open undoes seal. Whatever is not of our making is errBadToken.
-func (s *sealer) open(ctx context.Context, token string, session *Session) error {
+// open undoes seal. Whatever is not of our making, or was made for another purpose or resource, is errBadToken.
+func (s *sealer) open(ctx context.Context, purpose Purpose, resource, token string, session *Session) error {
 	raw, err := base64.StdEncoding.DecodeString(token)
 	if err != nil || len(raw) < 1+keyIDSize || raw[0] != tokenVersion {
 		return errBadToken
@@ -169,7 +191,7 @@ func (s *sealer) open(ctx context.Context, token string, session *Session) error
 	if len(raw) < a.NonceSize() {
 		return errBadToken
 	}
-	text, err := a.Open(nil, raw[:a.NonceSize()], raw[a.NonceSize():], nil)
+	text, err := a.Open(nil, raw[:a.NonceSize()], raw[a.NonceSize():], bound(purpose, resource))
 	if err != nil {
 		return errBadToken
 	}
@@ -182,5 +204,5 @@ func (s *sealer) open(ctx context.Context, token string, session *Session) error
 // Seal gives temporary credentials to a session: it fills in AccessKeyID and Secret and returns the session token.
 func (i *Identity) Seal(ctx context.Context, session *Session) (token string, err error) {
 	session.AccessKeyID, session.Secret = NewAccessKey(TemporaryKey, session.Account)
-	return i.sealer.seal(ctx, session)
+	return i.sealer.seal(ctx, sessionToken, "", session)
 }
