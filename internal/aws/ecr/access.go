@@ -10,6 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -24,11 +25,14 @@ func NewAccess(s *Service) Access { return Access{s} }
 // Allow implements [image.Access].
 func (a Access) Allow(ctx context.Context, r image.Request) error {
 	s, at := a.service, registry{account: r.Account, region: r.Region}
+	if r.RequestedRegion != "" && !region.Valid(r.RequestedRegion) {
+		return image.UnknownRepository(r.Account, r.Repository)
+	}
 	caller, err := s.bearer(ctx, at, r)
 	if err != nil || r.Repository == "" {
 		return err
 	}
-	ctx = wire.WithRegion(wire.WithCaller(ctx, caller), r.Region)
+	ctx = wire.NewContext(r.HTTP, caller, r.RequestedRegion, s.identity, s.now())
 	row, err := s.repositories.Get(ctx, at.key(r.Repository))
 	there := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -38,7 +42,7 @@ func (a Access) Allow(ctx context.Context, r image.Request) error {
 	for _, action := range r.Actions {
 		targets = append(targets, s.target(at, caller, action, r.Repository, row.Value))
 	}
-	if err := s.authorize(ctx, caller, targets); err != nil {
+	if err := authorize(ctx, targets); err != nil {
 		return err
 	}
 	if image.OfEKS(r.Account) {
@@ -48,23 +52,23 @@ func (a Access) Allow(ctx context.Context, r image.Request) error {
 		return nil
 	}
 	if !there {
-		return s.allowNew(ctx, caller, at, r)
+		return s.allowNew(ctx, at, r)
 	}
 	return s.mayRetag(ctx, at, row.Value, r.Tag, r.Digest)
 }
 
 // authorize turns a refusal into the registry's.
-func (s *Service) authorize(ctx context.Context, caller wire.Caller, targets []wire.Target) error {
-	err := s.identity.Authorize(ctx, caller, targets)
+func authorize(ctx context.Context, targets []wire.Target) error {
+	err := wire.Authorize(ctx, targets...)
 	if denied := (*wire.Denied)(nil); errors.As(err, &denied) {
-		return image.Denied("User: " + caller.ARN + " is " + denied.Error())
+		return image.Denied("User: " + wire.CallerFrom(ctx).ARN + " is " + denied.Error())
 	}
 	return err
 }
 
 // allowNew decides about a repository that is not there: it is made when it is a cache of a public registry's, for whoever may do that.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
-func (s *Service) allowNew(ctx context.Context, caller wire.Caller, at registry, r image.Request) error {
+func (s *Service) allowNew(ctx context.Context, at registry, r image.Request) error {
 	upstream, err := s.upstream(ctx, at, r.Repository)
 	if err != nil {
 		return err
@@ -74,9 +78,9 @@ func (s *Service) allowNew(ctx context.Context, caller wire.Caller, at registry,
 	}
 	var targets []wire.Target
 	for _, action := range []string{"ecr:CreateRepository", "ecr:BatchImportUpstreamImage"} {
-		targets = append(targets, s.target(at, caller, action, r.Repository, record.Repository{}))
+		targets = append(targets, s.target(at, wire.CallerFrom(ctx), action, r.Repository, record.Repository{}))
 	}
-	if err := s.authorize(ctx, caller, targets); err != nil {
+	if err := authorize(ctx, targets); err != nil {
 		return err
 	}
 	_, err = s.repositories.Create(ctx, at.key(r.Repository), record.Repository{

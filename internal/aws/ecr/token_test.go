@@ -240,3 +240,65 @@ func TestLayerURLsOfEKS(t *testing.T) {
 		}
 	}
 }
+
+// What a policy says about requests holds for those of the registry's protocol as for those of the API.
+func TestTheRegistryEvaluatesGlobalConditionKeys(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		condition string
+		tls       bool
+		allowed   bool
+	}{
+		"its address":                {`"IpAddress":{"aws:SourceIp":"127.0.0.0/8"}`, false, false},
+		"another address":            {`"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}`, false, true},
+		"not from a network":         {`"NotIpAddress":{"aws:SourceIp":"10.0.0.0/8"}`, false, false},
+		"plain text":                 {`"Bool":{"aws:SecureTransport":"false"}`, false, false},
+		"TLS":                        {`"Bool":{"aws:SecureTransport":"false"}`, true, true},
+		"after a time that is over":  {`"DateGreaterThan":{"aws:CurrentTime":"2020-01-01T00:00:00Z"}`, false, false},
+		"after a time that is to be": {`"DateGreaterThan":{"aws:CurrentTime":"2200-01-01T00:00:00Z"}`, false, true},
+		"since the epoch":            {`"NumericGreaterThan":{"aws:EpochTime":"1000"}`, false, false},
+		"its region":                 {`"StringEquals":{"aws:RequestedRegion":"us-east-1"}`, false, false},
+		"another region":             {`"StringEquals":{"aws:RequestedRegion":"eu-west-1"}`, false, true},
+		"its program":                {`"StringLike":{"aws:UserAgent":"Go-http-client/*"}`, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, image.Options{})
+			if test.tls {
+				w.server.Close()
+				w.server = httptest.NewTLSServer(w.images.Handler(w.access))
+				t.Cleanup(w.server.Close)
+			}
+			w.create(t, "app")
+			user := w.NewUser(t, "reader", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ecr:*","Resource":"*"},
+				{"Effect":"Deny","Action":"ecr:ListImages","Resource":"*","Condition":{`+test.condition+`}}]}`)
+			password, err := w.login(t, user).Authorization()
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, body := w.call(t, http.MethodGet, "/v2/"+host+"/app/tags/list", password.Password)
+			denied := status == http.StatusForbidden && strings.Contains(body, "explicit deny in an identity-based policy")
+			if denied == test.allowed {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+func TestRegistriesOfRegionsThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	password, err := w.login(t, w.Root).Authorization()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.images.Load(t.Context(), dockerArchive(t, image.Host(region)+"/eks/pause:3.10"), w.access); err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]int{"eu-west-1": http.StatusOK, "mars-1": http.StatusNotFound, "us-east-1a": http.StatusNotFound} {
+		registry := strings.Replace(image.Host(region), region, in, 1)
+		if status, body := w.call(t, http.MethodGet, "/v2/"+registry+"/eks/pause/tags/list", password.Password); status != want {
+			t.Errorf("%s: %d %s", registry, status, body)
+		}
+	}
+}
