@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -63,6 +64,10 @@ func TestRepositories(t *testing.T) {
 	tags, err := c.ListTagsForResource(ctx, &ecr.ListTagsForResourceInput{ResourceArn: r.RepositoryArn})
 	if err != nil || len(tags.Tags) != 1 || *tags.Tags[0].Value != "b" {
 		t.Errorf("its tags are %+v, %v", tags, err)
+	}
+	elsewhere := ecr.New(ecr.Options{Region: "eu-west-1", BaseEndpoint: aws.String(w.URL), Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
+	if _, err := elsewhere.TagResource(ctx, &ecr.TagResourceInput{ResourceArn: r.RepositoryArn, Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); code(err) != "InvalidParameterException" {
+		t.Errorf("tagged from another region: %v", err)
 	}
 	if _, err := c.UntagResource(ctx, &ecr.UntagResourceInput{ResourceArn: r.RepositoryArn, TagKeys: []string{"a"}}); err != nil {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -51,9 +52,9 @@ func addTags(r *record.Repository, tags []types.Tag) error {
 
 // tagged is the repository that an ARN of a tagging request names.
 func (s *Service) tagged(ctx context.Context, arn *string) (registry, string, error) {
-	at, name, ok := parseARN(aws.ToString(arn))
+	at, name, ok := parseARN(ctx, aws.ToString(arn))
 	if !ok {
-		return at, "", invalidParameter("Invalid parameter at 'resourceArn' failed to satisfy constraint: 'Invalid ARN': %s", aws.ToString(arn))
+		return at, "", invalidParameter("Invalid parameter at 'resourceArn' failed to satisfy constraint: 'Invalid ARN': %s; it must be that of a repository in %s", aws.ToString(arn), wire.RegionFrom(ctx))
 	}
 	return at, name, nil
 }

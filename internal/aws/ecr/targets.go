@@ -140,7 +140,7 @@ func (s *Service) row(ctx context.Context, at registry, name string) (record.Rep
 }
 
 func (s *Service) onARN(ctx context.Context, caller wire.Caller, action string, arn *string, conditions map[string][]string) ([]wire.Target, error) {
-	at, name, ok := parseARN(aws.ToString(arn))
+	at, name, ok := parseARN(ctx, aws.ToString(arn))
 	if !ok {
 		return []wire.Target{{Action: action, Resource: aws.ToString(arn), Conditions: conditions}}, nil
 	}
@@ -155,10 +155,10 @@ func (s *Service) onARN(ctx context.Context, caller wire.Caller, action string, 
 	return []wire.Target{t}, nil
 }
 
-// parseARN takes the ARN of a repository apart.
-func parseARN(arn string) (at registry, name string, ok bool) {
+// parseARN takes the ARN of a repository apart, which must be in the request's region: policies may ask for that.
+func parseARN(ctx context.Context, arn string) (at registry, name string, ok bool) {
 	parts := strings.SplitN(arn, ":", 6)
-	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "ecr" {
+	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "ecr" || parts[3] != wire.RegionFrom(ctx) {
 		return registry{}, "", false
 	}
 	name, ok = strings.CutPrefix(parts[5], "repository/")
