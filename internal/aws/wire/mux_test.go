@@ -408,6 +408,22 @@ func TestPresignedGet(t *testing.T) {
 	}
 }
 
+// Whoever holds a presigned URL cannot make another operation of it, even if its signer left the body out of the signature.
+func TestTheBodyDoesNotReplaceSignedParameters(t *testing.T) {
+	m := newMux(t, &policy{})
+	r := httptest.NewRequest(http.MethodPost, "http://coracle.test/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD", nil)
+	creds := aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}
+	signed, _, err := v4.NewSigner().PresignHTTP(t.Context(), creds, r, "UNSIGNED-PAYLOAD", "sts", "us-west-2", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, httptest.NewRequest(http.MethodPost, signed, strings.NewReader("Action=AssumeRoleWithWebIdentity&RoleArn=arn:aws:iam::111122223333:role/pod&RoleSessionName=pod&WebIdentityToken=eyJhbGciOiJSUzI1NiJ9")))
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<GetCallerIdentityResult>") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 func TestPageTokens(t *testing.T) {
 	at := func(op, prefix string) context.Context {
 		return wire.WithOperation(t.Context(), wire.IAM, op, &iam.ListRolesInput{PathPrefix: &prefix})

@@ -49,7 +49,8 @@ type request struct {
 	formed  bool
 }
 
-// parameters returns the parameters of a query request: those of the URL, as in a presigned one, and those of the body.
+// parameters returns the parameters of a query request: those of the URL, as in a presigned one, and those of the body that are
+// not in the URL.
 func (r *request) parameters() (url.Values, error) {
 	if r.formed {
 		return r.form, r.formErr
@@ -70,7 +71,9 @@ func (r *request) parameters() (url.Values, error) {
 			r.form = body
 		} else {
 			for k, v := range body {
-				r.form[k] = v
+				if !r.form.Has(k) { // the URL is signed always, a body only if its signer wanted it
+					r.form[k] = v
+				}
 			}
 		}
 	}
