@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/distribution/reference"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -44,8 +45,17 @@ type handler struct {
 	access Access
 }
 
-// route is what a path below /v2/ says.
-var route = regexp.MustCompile(`^/v2/(.+)/(manifests/[^/]+|blobs/[a-z0-9]+:[a-f0-9]+|blobs/uploads/?|blobs/uploads/[^/]+|tags/list)$`)
+// route is what a path below /v2/ says. Its parts become parts of file names, so that nothing is taken for a name or a reference that is none.
+// https://github.com/opencontainers/distribution-spec/blob/main/spec.md#endpoints
+var route = regexp.MustCompile(`^/v2/(.+)/(manifests/(?:` + reference.TagRegexp.String() + `|` + reference.DigestRegexp.String() +
+	`)|blobs/[a-z0-9]+:[a-f0-9]+|blobs/uploads/?|blobs/uploads/[A-Za-z0-9_-]+|tags/list)$`)
+
+// repositoryName is the name of a repository within its registry.
+// https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pulling-manifests
+var repositoryName = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+
+// maxName is how long the name of a repository may be in the distribution specification.
+const maxName = 255
 
 // maxManifest is ECR's limit, in bytes, of which distribution takes as many.
 const maxManifest = 4 << 20
@@ -75,6 +85,9 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	// Nothing but a host, so that what is asked for here is what is looked up below.
 	if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
+	}
+	if !repositoryName.MatchString(repository) || len(repository) > maxName {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", repository + " is not the name of a repository"}
 	}
 	query.Del("ns")
 
@@ -179,6 +192,10 @@ func (r *handler) allow(request *http.Request, want Request, what string) error 
 		want.Actions = []string{"ecr:BatchGetImage"}
 	case kind == "manifests" && request.Method == http.MethodPut:
 		want.Actions = []string{"ecr:PutImage"}
+		// Whoever has no token need not send the manifest.
+		if err := r.authorize(request, Request{Account: want.Account, Region: want.Region}); err != nil {
+			return err
+		}
 		body, err := io.ReadAll(io.LimitReader(request.Body, maxManifest+1))
 		if err != nil {
 			return err

@@ -23,7 +23,7 @@ import (
 const region = "eu-west-1"
 
 // open makes a registry with the programs that were built.
-func open(t *testing.T, o Options) *Registry {
+func open(t testing.TB, o Options) *Registry {
 	t.Helper()
 	repository, err := filepath.Abs("../../..")
 	if err != nil {

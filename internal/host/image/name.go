@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/distribution/reference"
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
@@ -73,17 +74,16 @@ func (r *Registry) insideReference(reference string) (name.Reference, error) {
 	return name.ParseReference(join(inside+"/"+r.stored(repository), identifier))
 }
 
-// split takes a reference apart: "nginx" is docker.io/library/nginx and latest.
-func split(reference string) (repository, identifier string, err error) {
-	ref, err := name.ParseReference(reference)
+// split takes a reference apart: "nginx" is docker.io/library/nginx and latest. The parts can be parts of file names: none is "..".
+func split(text string) (repository, identifier string, err error) {
+	named, err := reference.ParseNormalizedNamed(text)
 	if err != nil {
-		return "", "", fmt.Errorf("%q is no image reference: %w", reference, err)
+		return "", "", fmt.Errorf("%q is no image reference: %w", text, err)
 	}
-	host := ref.Context().RegistryStr()
-	if host == name.DefaultRegistry {
-		host = "docker.io"
+	if digested, ok := named.(reference.Digested); ok {
+		return named.Name(), digested.Digest().String(), nil
 	}
-	return host + "/" + ref.Context().RepositoryStr(), ref.Identifier(), nil
+	return named.Name(), reference.TagNameOnly(named).(reference.Tagged).Tag(), nil
 }
 
 // join is the reference of a tag or a digest in a repository.

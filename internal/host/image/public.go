@@ -84,10 +84,13 @@ func (u *unreached) error(host string) error {
 	return nil
 }
 
+// maxUnreached bounds how many registries are remembered: everybody in a VPC may make up names.
+const maxUnreached = 1000
+
 func (u *unreached) set(host string, why error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.until == nil {
+	if u.until == nil || len(u.until) >= maxUnreached {
 		u.until, u.why = make(map[string]time.Time), make(map[string]error)
 	}
 	for other, until := range u.until { // users choose the names

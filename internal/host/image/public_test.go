@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -83,7 +84,7 @@ func (nobody) Exists(context.Context, string, string, string) (bool, error) {
 }
 func (nobody) Upstream(context.Context, string, string, string) (string, error) { return "", nil }
 
-func hash(t *testing.T, of interface{ Digest() (v1.Hash, error) }) string {
+func hash(t testing.TB, of interface{ Digest() (v1.Hash, error) }) string {
 	t.Helper()
 	h, err := of.Digest()
 	if err != nil {
@@ -337,5 +338,59 @@ func TestTheMirrorLeadsToPublicAddressesAlone(t *testing.T) {
 	}
 	if asked.Load() > 0 {
 		t.Errorf("it was asked %d times", asked.Load())
+	}
+}
+
+// A name of a repository becomes a path below the registry's directory and of the URL at another registry.
+func TestOnlyNamesOfRepositoriesAreLookedUp(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n})
+	before := filesBelow(t, r.options.Dir)
+	for _, path := range []string{
+		"docker.io/../x/manifests/v1", "docker.io/../../../x/manifests/v1", "docker.io/a/./b/manifests/v1", "docker.io/a//b/manifests/v1", "docker.io/A/manifests/v1", "docker.io/a%5cb/manifests/v1",
+		"docker.io/a/manifests/..", "docker.io/a/manifests/.", "docker.io/a/manifests/v1%00", "docker.io/a/manifests/sha256:..", "docker.io/" + strings.Repeat("a", 300) + "/manifests/v1",
+	} {
+		w := httptest.NewRecorder()
+		r.Handler(nobody{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:4566/v2/"+path, nil))
+		if w.Code != http.StatusBadRequest && w.Code != http.StatusNotFound || n.asked.Load() > 0 {
+			t.Errorf("%s: %d %s; %d requests went out", path, w.Code, w.Body, n.asked.Load())
+		}
+	}
+	if after := filesBelow(t, r.options.Dir); len(after) != len(before) {
+		t.Errorf("the files were %q, and are %q", before, after)
+	}
+}
+
+// unread fails when somebody reads it.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("what a client without a token sends is read")
+	return 0, io.EOF
+}
+
+func TestManifestsOfStrangersAreNotRead(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1:4566/v2/"+secretRepository+"/manifests/v1", unread{t})
+	request.SetBasicAuth("AWS", "a guess")
+	w := httptest.NewRecorder()
+	if r.Handler(nobody{}).ServeHTTP(w, request); w.Code != http.StatusUnauthorized {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestUnreachedRegistriesAreForgotten(t *testing.T) {
+	t.Parallel()
+	var u unreached
+	for i := range 3 * maxUnreached {
+		u.set(fmt.Sprintf("registry-%d.example.com", i), errors.New("no route"))
+	}
+	if len(u.until) > maxUnreached || len(u.why) > maxUnreached {
+		t.Errorf("%d registries are remembered", len(u.until))
+	}
+	if u.error(fmt.Sprintf("registry-%d.example.com", 3*maxUnreached-1)) == nil {
+		t.Error("the last one is forgotten")
 	}
 }
