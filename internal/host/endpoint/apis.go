@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -20,6 +21,13 @@ import (
 // apiPorts are those of the AWS APIs inside VPCs: of their usual names with and without TLS, and of the endpoint that the
 // daemon has on the host, so that an AWS_ENDPOINT_URL may look the same on both sides.
 var apiPorts = []uint16{443, 80, 4566}
+
+// How many connections to an address of the AWS APIs a source may have open, and all sources of a VPC. All pods of a node may have
+// one source.
+const (
+	apiPerSource  = 1024
+	apiPerAddress = 8192
+)
 
 // APIOptions are what an APIs needs.
 type APIOptions struct {
@@ -186,8 +194,9 @@ func (a *APIs) open(ctx context.Context, key, namespace string, id uint64, addre
 		if err != nil {
 			return err
 		}
-		place.listeners[at] = l
-		a.running.Go(func() { a.accept(l) })
+		limited := connlimit.New(l, apiPerSource, apiPerAddress)
+		place.listeners[at] = limited
+		a.running.Go(func() { a.accept(limited) })
 	}
 	return nil
 }

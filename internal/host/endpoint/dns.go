@@ -10,7 +10,18 @@ import (
 	"sync/atomic"
 
 	"github.com/miekg/dns"
+
+	"github.com/coracle-eks/coracle/internal/connlimit"
 )
+
+// How many connections a source may have open to a resolver, and all of a VPC. The library ends one that is idle after seconds.
+const (
+	dnsPerSource   = 64
+	dnsPerResolver = 1024
+)
+
+// maxUDP is the largest answer that travels in a datagram, in bytes, whatever a query allows: that of EC2's resolver.
+const maxUDP = 4096
 
 // resolver is a Resolver at work.
 type resolver struct {
@@ -41,7 +52,7 @@ func openResolver(spec Resolver, names *atomic.Pointer[map[string][]netip.Addr],
 		if err != nil {
 			return r, err
 		}
-		r.serve(&dns.Server{Listener: streams, Handler: r}, log)
+		r.serve(&dns.Server{Listener: connlimit.New(streams, dnsPerSource, dnsPerResolver), Handler: r}, log)
 	}
 	return r, nil
 }
@@ -77,7 +88,7 @@ func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
 		size := dns.MinMsgSize
 		if opt := query.IsEdns0(); opt != nil {
-			size = max(size, int(opt.UDPSize()))
+			size = min(max(size, int(opt.UDPSize())), maxUDP)
 		}
 		reply.Truncate(size)
 	}
@@ -102,7 +113,7 @@ func (r *resolver) reply(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 		own.Authoritative = false // it is a resolver
 		own.RecursionAvailable = true
 		if opt := query.IsEdns0(); opt != nil {
-			own.SetEdns0(4096, opt.Do())
+			own.SetEdns0(maxUDP, opt.Do())
 		}
 		return own
 	}

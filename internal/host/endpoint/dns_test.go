@@ -224,6 +224,18 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 			t.Errorf("after a silence: %v", got)
 		}
 	}
+	// But not one that answers, when the servers of some name are silent.
+	before := u.up()
+	u.heard(good, false)
+	if got := u.up(); !slices.Equal(got, before) {
+		t.Errorf("after a name that nobody knows: %v, not %v", got, before)
+	}
+	// Who asks for too much gets nothing, at once: sockets are everybody's.
+	u.asking.Store(maxAsking)
+	if reply := u.ask(query); reply != nil {
+		t.Errorf("one query too many is answered: %v", reply)
+	}
+	u.asking.Store(0)
 	u.servers = []string{silent}
 	if got := u.up(); len(got) != 0 || u.ask(query) != nil {
 		t.Errorf("all silent: %v", got)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
+
+// maxConnect is how long a request to connect may be, in bytes, with what is sent behind it without waiting for the answer.
+const maxConnect = 64 << 10
 
 // connectTime bounds the wait for what is in the VPC: kube-apiserver itself gives up after 30 seconds.
 const connectTime = 20 * time.Second
@@ -97,7 +101,7 @@ func (e *egress) accept() {
 func (e *egress) serve(spec Egress, client *net.UnixConn) {
 	defer client.Close()
 	client.SetReadDeadline(time.Now().Add(connectTime)) //nolint:errcheck // a socket has deadlines
-	reader := bufio.NewReader(client)
+	reader := bufio.NewReader(io.LimitReader(client, maxConnect))
 	request, err := http.ReadRequest(reader)
 	if err != nil {
 		return

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -18,7 +19,14 @@ type upstream struct {
 	read    time.Time // of the file as it was read last
 	servers []string
 	down    map[string]time.Time // until when a server that did not answer is not asked again
+	alive   map[string]time.Time // when a server answered last
+
+	asking atomic.Int32 // queries under way
 }
+
+// maxAsking is how many queries wait for the host's resolvers at a time. Each takes a socket of this process, which also serves the
+// endpoints of clusters: further ones fail at once.
+const maxAsking = 512
 
 const (
 	upstreamTime = 1500 * time.Millisecond // for an answer
@@ -29,6 +37,11 @@ const (
 
 // ask passes a query on, and is nil when nobody answers.
 func (u *upstream) ask(query *dns.Msg) *dns.Msg {
+	if u.asking.Add(1) > maxAsking {
+		u.asking.Add(-1)
+		return nil
+	}
+	defer u.asking.Add(-1)
 	for _, server := range u.up() {
 		udp := dns.Client{Net: "udp", Timeout: upstreamTime, UDPSize: 4096}
 		reply, _, err := udp.Exchange(query, server)
@@ -68,11 +81,16 @@ func (u *upstream) up() (servers []string) {
 func (u *upstream) heard(server string, answered bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	now := time.Now()
 	if answered {
 		delete(u.down, server)
+		u.alive[server] = now
 		return
 	}
-	u.down[server] = time.Now().Add(downTime)
+	// One that answers others is not down. Anybody can ask for a name whose own servers are silent.
+	if now.Sub(u.alive[server]) > downTime {
+		u.down[server] = now.Add(downTime)
+	}
 }
 
 // reread reads the host's resolv.conf when it has changed, as it does when a laptop changes networks.
@@ -85,7 +103,7 @@ func (u *upstream) reread() {
 	if info.ModTime().Equal(u.read) {
 		return
 	}
-	u.read, u.servers, u.down = info.ModTime(), nil, map[string]time.Time{}
+	u.read, u.servers, u.down, u.alive = info.ModTime(), nil, map[string]time.Time{}, map[string]time.Time{}
 	config, err := dns.ClientConfigFromFile(u.file)
 	if err != nil {
 		return

@@ -171,8 +171,8 @@ func resource(id string) record.EC2Resource {
 
 const machineID = "i-0123456789abcdef0"
 
-func newWorld(t testing.TB) *world {
-	machinetest.Owner(t) // root only
+// newRows is a world of which there are only the rows.
+func newRows(t testing.TB) *world {
 	w := &world{t: t, dir: t.TempDir(), store: storetest.New(t), changed: make(chan string, 1), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC))}
 	s := w.store
 	key := func(id string) string { return record.EC2Key(account, region, id) }
@@ -210,7 +210,12 @@ func newWorld(t testing.TB) *world {
 	w.credentials = func(role string) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "ASIA" + role, SecretAccessKey: "secret", SessionToken: "token", CanExpire: true, Expires: w.clock.Now().Add(time.Hour)}, nil
 	}
+	return w
+}
 
+func newWorld(t testing.TB) *world {
+	machinetest.Owner(t) // root only
+	w := newRows(t)
 	router, machine, pod := w.namespace("vpc-1"), w.namespace("machine"), w.namespace("pod")
 	w.configure(router, "lo", "169.254.169.254/32")
 	w.cable(router, "r0", machine, "eth0")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -70,9 +71,15 @@ func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, 
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("listen for instances of %s: %w", vpc.ID, err)
 	}
-	s.serve(key, namespace, l)
+	s.serve(key, namespace, connlimit.New(l, perSource, perVPC))
 	return reconcile.Result{}, nil
 }
+
+// How many connections an instance may have open, and all instances of a VPC. An answer takes milliseconds.
+const (
+	perSource = 256
+	perVPC    = 4096
+)
 
 // serve answers what comes to l, as the service of a VPC.
 func (s *Service) serve(key string, namespace uint64, l net.Listener) {
@@ -81,6 +88,7 @@ func (s *Service) serve(key string, namespace uint64, l net.Listener) {
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, key) }),
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       10 * time.Second, // no request has a body
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,

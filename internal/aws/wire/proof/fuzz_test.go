@@ -21,7 +21,9 @@ import (
 
 func FuzzRestJSON(f *testing.F) { fuzzDecoder(f, wire.EKS) }
 func FuzzAwsJSON(f *testing.F)  { fuzzDecoder(f, wire.SSM, wire.SQS, wire.Logs, wire.ECR) }
-func FuzzQuery(f *testing.F)    { fuzzDecoder(f, wire.IAM, wire.CloudFormation, wire.STS, wire.AutoScaling) }
+func FuzzQuery(f *testing.F) {
+	fuzzDecoder(f, wire.IAM, wire.CloudFormation, wire.STS, wire.AutoScaling)
+}
 func FuzzEC2Query(f *testing.F) { fuzzDecoder(f, wire.EC2) }
 
 func fuzzDecoder(f *testing.F, services ...*wire.Service) {
