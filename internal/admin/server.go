@@ -95,8 +95,8 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	})
 	mux.HandleFunc("POST /accounts", func(w http.ResponseWriter, r *http.Request) {
 		var a Account
-		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-			answer(w, nil, &Refused{"the request is not JSON: " + err.Error()})
+		if err := decode(w, r, &a); err != nil {
+			answer(w, nil, err)
 			return
 		}
 		made, err := d.CreateAccount(r.Context(), a.Account)
@@ -104,8 +104,8 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	})
 	mux.HandleFunc("POST /interruptions", func(w http.ResponseWriter, r *http.Request) {
 		var i Interruption
-		if err := json.NewDecoder(r.Body).Decode(&i); err != nil {
-			answer(w, nil, &Refused{"the request is not JSON: " + err.Error()})
+		if err := decode(w, r, &i); err != nil {
+			answer(w, nil, err)
 			return
 		}
 		given, err := d.Interrupt(r.Context(), i.Instance)
@@ -121,8 +121,8 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	})
 	mux.HandleFunc("POST /fields", func(w http.ResponseWriter, r *http.Request) {
 		var q fields.Question
-		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-			answer(w, nil, &Refused{"the request is not JSON: " + err.Error()})
+		if err := decode(w, r, &q); err != nil {
+			answer(w, nil, err)
 			return
 		}
 		a, err := d.Fields(r.Context(), q)
@@ -142,6 +142,17 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 	})
 	return mux
+}
+
+// maxRequest is how large a request in JSON may be, in bytes.
+const maxRequest = 1 << 20
+
+// decode reads a request in JSON. The error of one that is not is a *Refused.
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(into); err != nil {
+		return &Refused{"the request is not JSON: " + err.Error()}
+	}
+	return nil
 }
 
 type failure struct {

@@ -42,6 +42,9 @@ const (
 	sumsName     = "SHA256SUMS"
 )
 
+// maxText is how long the manifest and the checksums may be, in bytes: they are read into memory.
+const maxText = 64 << 20
+
 // Manifest says what a backup is of.
 type Manifest struct {
 	Format  int       `json:"format"`
@@ -240,6 +243,9 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 		content := io.TeeReader(t, sum)
 		switch rel, isFile := strings.CutPrefix(h.Name, filesName); {
 		case h.Name == manifestName:
+			if h.Size > maxText {
+				return broken(fmt.Errorf("its %s is %d bytes long", manifestName, h.Size))
+			}
 			if err := json.NewDecoder(content).Decode(&m); err != nil {
 				return broken(err)
 			}
@@ -250,6 +256,9 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 				return broken(err)
 			}
 		case h.Name == sumsName:
+			if h.Size > maxText {
+				return broken(fmt.Errorf("its %s is %d bytes long", sumsName, h.Size))
+			}
 			if sums, err = io.ReadAll(content); err != nil {
 				return broken(err)
 			}

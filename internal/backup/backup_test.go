@@ -19,7 +19,7 @@ import (
 )
 
 // written is a backup of a data directory with some files and that snapshot.
-func written(t *testing.T, snapshot string) []byte {
+func written(t testing.TB, snapshot string) []byte {
 	t.Helper()
 	dir, err := datadir.At(t.TempDir())
 	if err != nil {

@@ -169,7 +169,9 @@ func (d *daemon) serveWebhooks(ctx context.Context, l net.Listener) error {
 		TLSConfig:         config,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       5 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)

@@ -18,7 +18,14 @@ import (
 	"github.com/soheilhy/cmux"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/pki"
+)
+
+// How many connections to the AWS endpoint a source may have open, and all sources. Programs of the host have one source.
+const (
+	perSource = 4096
+	perDaemon = 16384
 )
 
 // listen opens the address of the AWS endpoint, or says who has it and what to do.
@@ -26,7 +33,7 @@ func listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case err == nil:
-		return l, nil
+		return connlimit.New(l, perSource, perDaemon), nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		_, port, _ := net.SplitHostPort(address)
 		return nil, fmt.Errorf("%s is in use by another program (ss -ltnp 'sport = :%s' shows which): stop it, or choose another address with --listen HOST:PORT", address, port)
