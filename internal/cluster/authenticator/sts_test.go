@@ -27,7 +27,7 @@ type realSTS struct {
 	aws *iamtest.AWS
 }
 
-func newRealSTS(t *testing.T) realSTS {
+func newRealSTS(t testing.TB) realSTS {
 	t.Helper()
 	a := iamtest.New(t)
 	u, err := url.Parse(a.URL)
