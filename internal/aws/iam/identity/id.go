@@ -50,7 +50,7 @@ func AccountOf(id string) (account string, ok bool) {
 		return "", false
 	}
 	b, err := base32.StdEncoding.DecodeString(id[4:])
-	if err != nil {
+	if err != nil || len(b) < 6 { // the decoder passes over line ends
 		return "", false
 	}
 	var v uint64

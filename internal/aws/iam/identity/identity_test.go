@@ -34,7 +34,7 @@ func TestAccessKeysTellTheirAccount(t *testing.T) {
 	if got, _ := identity.AccountOf("ASIAQNZGKIQY56JQ7WML"); got != "029608264753" {
 		t.Errorf("a key of AWS is of %s", got)
 	}
-	for _, bad := range []string{"", "AKIA", "XXIAQNZGKIQY56JQ7WML", "AKIAQNZGKIQY56JQ7W1L"} {
+	for _, bad := range []string{"", "AKIA", "XXIAQNZGKIQY56JQ7WML", "AKIAQNZGKIQY56JQ7W1L", "AKIA" + strings.Repeat("\n", 16)} {
 		if got, ok := identity.AccountOf(bad); ok {
 			t.Errorf("%q is of %s", bad, got)
 		}

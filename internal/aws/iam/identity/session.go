@@ -177,8 +177,8 @@ func (s *sealer) seal(ctx context.Context, purpose Purpose, resource string, ses
 // open undoes seal. Whatever is not of our making, or was made for another purpose or resource, is errBadToken.
 func (s *sealer) open(ctx context.Context, purpose Purpose, resource, token string, session *Session) error {
 	raw, err := base64.StdEncoding.DecodeString(token)
-	if err != nil || len(raw) < 1+keyIDSize || raw[0] != tokenVersion {
-		return errBadToken
+	if err != nil || len(raw) < 1+keyIDSize || raw[0] != tokenVersion || base64.StdEncoding.EncodeToString(raw) != token {
+		return errBadToken // the decoder passes over line ends and unused bits: one session has one token
 	}
 	a, err := s.aead(ctx, hex.EncodeToString(raw[1:1+keyIDSize]))
 	if errors.Is(err, store.ErrNotFound) {
