@@ -71,18 +71,17 @@ func parseValue(decoder *json.Decoder, text string, depth int) (node, error) {
 }
 
 func parseMembers(decoder *json.Decoder, text string, depth int) (members, error) {
-	all := members{}
+	all, given := members{}, map[string]bool{}
 	for decoder.More() {
 		key, err := decoder.Token()
 		if err != nil {
 			return nil, fmt.Errorf("%w, at %s", err, position(text, int(decoder.InputOffset())))
 		}
 		name := key.(string) // the decoder lets nothing else stand before a colon
-		for _, m := range all {
-			if m.name == name {
-				return nil, fmt.Errorf("%q is given twice, at %s", name, position(text, int(decoder.InputOffset())))
-			}
+		if given[name] {
+			return nil, fmt.Errorf("%q is given twice, at %s", name, position(text, int(decoder.InputOffset())))
 		}
+		given[name] = true
 		value, err := parseValue(decoder, text, depth+1)
 		if err != nil {
 			return nil, err
