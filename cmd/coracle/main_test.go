@@ -134,7 +134,7 @@ func processes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	// A controller starts the endpoint process once the daemon serves.
 	ts.Check(eventually.Try(10*time.Millisecond, func() error {
-		found, err := process.Find(dir.Owner())
+		found, err := process.Claims(dir.Owner())
 		if err == nil && len(found) != want {
 			err = fmt.Errorf("%d processes of %s: %+v, want %d", len(found), dir, found, want)
 		}

@@ -29,16 +29,19 @@ func statusCommand() *cobra.Command {
 			}
 			status, err := admin.NewClient(dir.Socket()).Status(cmd.Context())
 			if errors.Is(err, admin.ErrNotRunning) {
-				left, err := daemon.Left(dir.Owner())
+				left, problems, err := daemon.Left(dir)
 				if err != nil {
 					return err
 				}
 				if output == "json" {
-					err = json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"running": false, "dataDir": string(dir), "processes": left})
+					err = json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"running": false, "dataDir": string(dir), "processes": left, "problems": problems})
 				} else {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "daemon  not running; start it with: coracle up\ndata    %s\n", dir)
 					for _, name := range left {
 						fmt.Fprintf(cmd.OutOrStdout(), "runs on %s\n", name)
+					}
+					for _, problem := range problems {
+						fmt.Fprintf(cmd.OutOrStdout(), "! %s\n", problem)
 					}
 				}
 				return errors.Join(err, exitCode(3))

@@ -139,7 +139,7 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 		}
 		m.spec.Mounts = append(m.spec.Mounts, launch.Mount{Source: source, Target: name})
 	}
-	if m.supervisor, err = process.Open(process.Options{Owner: owner}); err != nil {
+	if m.supervisor, err = process.Open(process.Options{Identity: machinetest.Identity(owner)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -367,7 +367,7 @@ func (m *machine) running() bool {
 func (m *machine) inside(argv ...string) *exec.Cmd {
 	m.t.Helper()
 	found := ""
-	processes, err := process.Find(m.spec.Owner)
+	processes, err := process.Claims(m.spec.Owner)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -119,6 +119,8 @@ type Component struct {
 	Memory   int64     `json:"memoryBytes"`
 	Deaths   int       `json:"deaths,omitempty"` // in a row
 	LastExit string    `json:"lastExit,omitempty"`
+	// Problem says why a process is neither used nor ended, although some run under its name.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Account is an account with its root access key.

@@ -168,6 +168,7 @@ func TestPrint(t *testing.T) {
 			Components: []Component{
 				{Name: "kube-apiserver", PID: 9, Started: now.Add(-65 * time.Second), Memory: 200 << 20},
 				{Name: "kube-scheduler", Deaths: 3, LastExit: "exit status 1"},
+				{Name: "kube-controller-manager", Problem: "processes 10 and 11 all carry its mark"},
 			},
 			Issues: []string{"ClusterUnreachable: no answer"},
 		}},
@@ -183,8 +184,9 @@ machines  namespace                none running
 
 cluster  blue  ACTIVE  1.35  280 MiB  https://127.0.0.1:20003
          in eu-west-1 of 111122223333, id ABC
-         kube-apiserver  pid 9, up 1m5s, 200 MiB
-         kube-scheduler  not running, died 3 times in a row, last: exit status 1
+         kube-apiserver           pid 9, up 1m5s, 200 MiB
+         kube-scheduler           not running, died 3 times in a row, last: exit status 1
+         kube-controller-manager  processes 10 and 11 all carry its mark
          ! ClusterUnreachable: no answer
 `
 	var b strings.Builder

@@ -99,6 +99,9 @@ func (c Component) how(now time.Time) string {
 	if c.PID != 0 {
 		how = fmt.Sprintf("pid %d, up %s, %s", c.PID, age(now, c.Started), size(c.Memory))
 	}
+	if c.Problem != "" {
+		how = c.Problem
+	}
 	if c.Deaths > 0 {
 		how += fmt.Sprintf(", died %d times in a row, last: %s", c.Deaths, c.LastExit)
 	}

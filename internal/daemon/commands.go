@@ -232,7 +232,7 @@ func RestoreFrom(r io.Reader, dir datadir.Dir, replace bool, progress func(strin
 	} else if held {
 		return fmt.Errorf("the daemon of %s is running (process %d): end it with \"coracle down%s\" before you restore", dir, pid, dataDirFlag(dir))
 	}
-	left, err := Left(dir.Owner())
+	left, _, err := Left(dir)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,9 @@ func (d *daemon) instances(ctx context.Context) ([]admin.Instance, error) {
 		if tags, err := record.EC2TagsTable(d.store).Get(ctx, row.Key); err == nil {
 			out.Name = tags.Value.Tags["Name"]
 		}
+		if problem := memory[i.ID].problem; problem != "" {
+			out.Issues = append(out.Issues, problem)
+		}
 		if m.Failure != "" {
 			out.Issues = append(out.Issues, m.Failure)
 		}
@@ -78,6 +81,7 @@ func (d *daemon) primaryAddresses(ctx context.Context) (map[string]string, error
 type taken struct {
 	bytes     int64
 	processes int
+	problem   string // why the machine is neither used nor ended
 }
 
 // machineMemory is what the machines of this daemon take: everything in them, with what launched it.
@@ -89,7 +93,7 @@ func (d *daemon) machineMemory() map[string]taken {
 			continue
 		}
 		id := strings.TrimPrefix(p.Name, prefix)
-		t := taken{memory(p.PID), 1}
+		t := taken{bytes: memory(p.PID), processes: 1, problem: p.Problem}
 		pids, _ := machine.PIDs(d.dir.Owner(), id) // what cannot be read is not shown
 		for _, pid := range pids {
 			t.bytes += memory(pid)

@@ -110,7 +110,11 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 
 	// Find what an earlier daemon left running.
 	d.events = newEvents()
-	if d.processes, err = process.Open(process.Options{Owner: d.dir.Owner(), Log: log, Events: d.events.tell}); err != nil {
+	key, err := d.dir.EnsureProcessKey()
+	if err != nil {
+		return err
+	}
+	if d.processes, err = process.Open(process.Options{Identity: process.Identity{Owner: d.dir.Owner(), Key: key}, Log: log, Events: d.events.tell}); err != nil {
 		return err
 	}
 	defer d.processes.Close()

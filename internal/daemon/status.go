@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/version"
@@ -109,7 +111,7 @@ func (d *daemon) clusterStatus(ctx context.Context, c record.Cluster) admin.Clus
 }
 
 func componentStatus(p process.Status, name string) admin.Component {
-	c := admin.Component{Name: name, Deaths: p.Deaths, LastExit: p.LastExit}
+	c := admin.Component{Name: name, Deaths: p.Deaths, LastExit: p.LastExit, Problem: p.Problem}
 	if p.Running {
 		c.PID, c.Started, c.Memory = p.PID, p.Started, memory(p.PID)
 	}
@@ -150,18 +152,29 @@ func disk(dir string) (admin.Disk, error) {
 	return out, err
 }
 
-// Left is what runs of a data directory without a daemon: names of processes, sorted.
-func Left(owner string) ([]string, error) {
-	found, err := process.Find(owner)
+// Left is what runs of a data directory without a daemon: names of processes, sorted, and which of them the next daemon
+// will refuse to use.
+func Left(dir datadir.Dir) (names, problems []string, err error) {
+	found, err := process.Claims(dir.Owner()) // the key may be lost
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var names []string
 	for _, f := range found {
 		if f.Leader {
 			names = append(names, f.Name)
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	id, err := processIdentity(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return names, nil, nil
+	}
+	if err != nil {
+		return names, []string{err.Error()}, nil
+	}
+	verified, err := process.Find(id)
+	for _, ambiguous := range process.Ambiguous(verified) {
+		problems = append(problems, ambiguous.Error())
+	}
+	return names, problems, err
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/datadir"
-	"github.com/coracle-eks/coracle/internal/process"
 )
 
 const (
@@ -149,14 +148,8 @@ func tail(file string, offset int64) string {
 // that keep running, and admin.ErrNotRunning when there is no daemon.
 func Down(ctx context.Context, dir datadir.Dir) (running int, err error) {
 	count := func() (int, error) {
-		found, err := process.Find(dir.Owner())
-		leaders := 0
-		for _, f := range found {
-			if f.Leader {
-				leaders++
-			}
-		}
-		return leaders, err
+		left, _, err := Left(dir)
+		return len(left), err
 	}
 	pid, held, err := dir.Holder()
 	if err != nil {

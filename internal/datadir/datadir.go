@@ -3,6 +3,7 @@
 //
 //	lock            held by the daemon (flock); its process ID is inside
 //	settings.json   what was chosen: listen address, region, account, machines, ports
+//	process.key     signs the marks of the daemon's processes; without it they are started again
 //	credentials     root access keys, one section for each account, as in ~/.aws/credentials
 //	coracle.sock    where the daemon takes commands of this program
 //	serve.log       what a daemon that "coracle up" started has to say
@@ -128,6 +129,7 @@ func (d Dir) Join(elements ...string) string {
 func (d Dir) LockFile() string        { return d.Join("lock") }
 func (d Dir) SettingsFile() string    { return d.Join("settings.json") }
 func (d Dir) CredentialsFile() string { return d.Join("credentials") }
+func (d Dir) ProcessKeyFile() string  { return d.Join("process.key") }
 func (d Dir) Socket() string          { return d.Join("coracle.sock") }
 func (d Dir) ServeLog() string        { return d.Join("serve.log") }
 func (d Dir) PKI() string             { return d.Join("pki") }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -39,7 +40,7 @@ var checks = []struct {
 	{"disk", disk},
 	{"daemon", daemon},
 	{"ports", ports},
-	{"processes", abandoned},
+	{"processes", processes},
 	{"bundles", bundles},
 	{"nodes", nodes},
 	{"go", golang},
@@ -187,7 +188,7 @@ func daemon(ctx context.Context, h Host) []Finding {
 	if err != nil {
 		return fail("", "%v", err)
 	}
-	left, err := process.Find(h.Dir.Owner())
+	left, err := process.Claims(h.Dir.Owner())
 	if err != nil {
 		return warn("", "%v", err)
 	}
@@ -216,7 +217,7 @@ func ports(_ context.Context, h Host) []Finding {
 	} else {
 		l.Close()
 	}
-	left, err := process.Find(h.Dir.Owner())
+	left, err := process.Claims(h.Dir.Owner())
 	if err != nil {
 		return append(all, warn("", "%v", err)...)
 	}
@@ -237,27 +238,48 @@ func ports(_ context.Context, h Host) []Finding {
 	return all
 }
 
-// abandoned finds processes of data directories that somebody removed by hand.
-func abandoned(context.Context, Host) []Finding {
-	environments, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil || len(environments) == 0 {
-		return warn("", "processes are not visible in /proc")
+// processes finds those that cannot be told from others of their name, that cannot prove to be the daemon's, and that
+// belong to data directories that somebody removed by hand.
+func processes(_ context.Context, h Host) []Finding {
+	key, err := h.Dir.ReadProcessKey()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail("rm "+h.Dir.ProcessKeyFile()+"; coracle down; coracle up   # restarts every process", "%v", err)
 	}
-	var pids []string
-	for _, file := range environments {
-		proc := filepath.Dir(file)
-		text, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(text, []byte("CORACLE_PROCESS=")) {
-			continue // gone, somebody else's, or not ours
+	verified, err := process.Find(process.Identity{Owner: h.Dir.Owner(), Key: key})
+	if err != nil {
+		return warn("", "%v", err)
+	}
+	claims, err := process.Claims("")
+	if err != nil {
+		return warn("", "%v", err)
+	}
+	var all []Finding
+	for _, ambiguous := range process.Ambiguous(verified) {
+		all = append(all, fail("kill the wrong ones, then: coracle up", "%v", ambiguous)...)
+	}
+	var unproven, left []string
+	for _, f := range claims {
+		pid := strconv.Itoa(f.PID)
+		if cwd, err := os.Readlink("/proc/" + pid + "/cwd"); err == nil && strings.HasSuffix(cwd, " (deleted)") {
+			left = append(left, pid)
 		}
-		if cwd, err := os.Readlink(filepath.Join(proc, "cwd")); err == nil && strings.HasSuffix(cwd, " (deleted)") {
-			pids = append(pids, filepath.Base(proc))
+		proven := slices.ContainsFunc(verified, func(v process.Found) bool { return v.PID == f.PID })
+		if f.Leader && f.Owner == h.Dir.Owner() && !proven {
+			unproven = append(unproven, pid+" ("+f.Name+")")
 		}
 	}
-	if len(pids) > 0 {
-		return warn("kill -9 "+strings.Join(pids, " "), "%d processes belong to data directories that no longer exist", len(pids))
+	if len(unproven) > 0 {
+		all = append(all, warn("coracle down; coracle up   # restarts those that nothing else stands for; coracle reset ends all",
+			"processes %s claim to be this daemon's and cannot prove it: an earlier version of coracle has started them, the key %s was lost, or they are impostors",
+			strings.Join(unproven, ", "), h.Dir.ProcessKeyFile())...)
 	}
-	return ok("none is left over from a removed data directory")
+	if len(left) > 0 {
+		all = append(all, warn("kill -9 "+strings.Join(left, " "), "%d processes belong to data directories that no longer exist", len(left))...)
+	}
+	if all == nil {
+		return ok("every one is known, and none is left over from a removed data directory")
+	}
+	return all
 }
 
 func bundles(_ context.Context, h Host) []Finding {

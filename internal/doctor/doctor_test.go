@@ -1,14 +1,21 @@
 package doctor
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/process"
 )
 
 // examine returns the findings of one check.
@@ -149,5 +156,72 @@ FAIL  disk        full
 `
 	if b.String() != want {
 		t.Errorf("printed\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestProcessesThatNobodyCanTellApart(t *testing.T) {
+	h := host(t)
+	if err := h.Dir.Create(); err != nil {
+		t.Fatal(err)
+	}
+	key, err := h.Dir.EnsureProcessKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := process.Open(process.Options{Identity: process.Identity{Owner: h.Dir.Owner(), Key: key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background(), "etcd"); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	real, err := s.Ensure(t.Context(), process.Spec{Name: "etcd", Path: sleep, Args: []string{"1000000"}, Dir: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// about are the findings that name one of the processes: others of this host may be in other states.
+	about := func(pids ...int) (all []Finding) {
+		for _, f := range examine(t, h, "processes") {
+			if slices.ContainsFunc(pids, func(pid int) bool { return strings.Contains(f.Text, strconv.Itoa(pid)+" (") }) {
+				all = append(all, f)
+			}
+		}
+		return all
+	}
+	if f := about(real.PID); len(f) != 0 {
+		t.Errorf("as it should be: %+v", f)
+	}
+
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", real.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin := exec.Command(sleep, "1000000")
+	twin.Env = strings.Split(strings.Trim(string(environ), "\x00"), "\x00")
+	twin.Dir, twin.SysProcAttr = "/", &syscall.SysProcAttr{Setsid: true}
+	if err := twin.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		twin.Process.Kill()
+		twin.Wait()
+	})
+	eventually.True(t, "the twins are reported", func() bool {
+		f := about(real.PID)
+		return len(f) == 1 && f[0].Level == Fail && len(about(twin.Process.Pid)) == 1 && strings.Contains(f[0].Text, "carry the mark of etcd")
+	})
+
+	if err := os.Remove(h.Dir.ProcessKeyFile()); err != nil {
+		t.Fatal(err)
+	}
+	if f := about(real.PID); len(f) != 1 || f[0].Level != Warn || !strings.Contains(f[0].Text, "cannot prove it") {
+		t.Errorf("without the key: %+v", f)
 	}
 }

@@ -1,10 +1,29 @@
 // Package process runs programs that outlive the daemon which started them.
 //
-// The process table of the kernel is the only record. Every program is started in a session of
-// its own with two variables in its environment, CORACLE_PROCESS=<owner>/<name> and
-// CORACLE_PROCESS_SPEC=<hash>, so that no instant exists at which a process runs that is not
-// written down: a daemon killed right after the fork finds its child by [Find], and so does
-// "coracle reset". A state file would only be a second truth that can be stale.
+// The process table of the kernel is the only record. Every program is started in a session of its own with three
+// variables in its environment, so that no instant exists at which a process runs that is not written down: a daemon
+// killed right after the fork finds its child by [Find], and so does "coracle reset". A state file would only be a
+// second truth that can be stale.
+//
+//	CORACLE_PROCESS=<owner>/<name>    whose process it is, and which
+//	CORACLE_PROCESS_SPEC=<hash>       of its specification
+//	CORACLE_PROCESS_PROOF=<HMAC>      of the two, with the key of the data directory
+//
+// Everybody can put the first two into the environment of a process of his own. A process is believed to be the
+// daemon's only if
+//
+//   - its real, effective, saved and file system user are that of the daemon,
+//   - its user and PID namespace are those of the daemon: whoever is root in a container is nobody here,
+//   - its proof verifies: a set-user-ID program runs as root with an environment that a user chose, and
+//   - it leads its session, and is the only one of its name that does all of this; see [AmbiguousError].
+//
+// The proof can be copied by whoever can read the environment of the process, which is root and the daemon's own user,
+// who need no proof to do harm. It does not get into machines: the launcher of a machine starts its init with a clean
+// environment, in namespaces of its own.
+//
+// A process that meets all but the proof was started by a version of coracle that knew none, or before the key
+// was lost, or is an impostor. It is never adopted. Ensure and Stop end it where no other has its name, so that
+// such a process of ours cannot hold on to ports and files; who gets his own program killed by that had marked it.
 //
 // The life of a process: [Supervisor.Ensure] starts it, or adopts the one that runs already
 // with the same specification, or replaces the one that runs with another. When it dies it is
@@ -99,6 +118,10 @@ type Status struct {
 	Deaths   int
 	LastExit string
 	Next     time.Time
+
+	// Problem says why the process is neither used nor ended, although some run under its name: see
+	// AmbiguousError. PID is 0 then.
+	Problem string
 }
 
 // Event tells that a process started (or was adopted) or died.
@@ -110,8 +133,8 @@ type Event struct {
 
 // Options adjust a Supervisor.
 type Options struct {
-	// Owner is the mark of whom the processes belong to, one for each data directory.
-	Owner string
+	// Identity marks whom the processes belong to, one for each data directory.
+	Identity
 	Log   *slog.Logger
 	Clock clock.WithTicker
 	// Events is told what happens, in order for each process. It must not block.
@@ -143,7 +166,7 @@ type child struct {
 	spec    Spec
 
 	view     sync.Mutex // guards what follows, briefly
-	strays   []*running // found at Open and not yet claimed
+	strays   []*running // found at Open and not yet claimed; all of them verified, or none
 	run      *running   // nil when dead
 	hash     string
 	deaths   int
@@ -157,6 +180,9 @@ type child struct {
 func Open(o Options) (*Supervisor, error) {
 	if o.Owner == "" || strings.Contains(o.Owner, "/") {
 		return nil, fmt.Errorf("process: bad owner %q", o.Owner)
+	}
+	if len(o.Key) == 0 {
+		return nil, errors.New("process: no key")
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -177,11 +203,20 @@ func Open(o Options) (*Supervisor, error) {
 		o.Healthy = 20 * time.Second
 	}
 	s := &Supervisor{o: o, closed: make(chan struct{}), children: map[string]*child{}}
-	found, err := Find(o.Owner)
-	if err != nil {
+	if err := s.find(); err != nil {
 		return nil, err
 	}
-	for _, f := range found {
+	s.tasks.Go(s.trim)
+	return s, nil
+}
+
+// find makes strays of the processes that run.
+func (s *Supervisor) find() error {
+	claims, err := Claims(s.o.Owner)
+	if err != nil {
+		return err
+	}
+	for _, f := range claims {
 		if !f.Leader {
 			continue
 		}
@@ -190,14 +225,29 @@ func Open(o Options) (*Supervisor, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
+		r.verified = s.o.verifies(f)
 		c := s.child(f.Name)
 		c.strays = append(c.strays, r)
-		c.hash = f.Hash
 	}
-	s.tasks.Go(s.trim)
-	return s, nil
+	for _, c := range s.children {
+		isVerified := func(r *running) bool { return r.verified }
+		if slices.ContainsFunc(c.strays, isVerified) {
+			c.strays = slices.DeleteFunc(c.strays, func(r *running) bool {
+				if !r.verified {
+					s.o.Log.Warn("a process claims to be one of ours, which runs, and cannot prove it; leaving it alone", "process", c.name, "pid", r.pid)
+					r.release()
+				}
+				return !r.verified
+			})
+		}
+		c.hash = c.strays[0].hash
+		if err := c.ambiguous(); err != nil {
+			s.o.Log.Error("a process is neither used nor ended", "process", c.name, "error", err)
+		}
+	}
+	return nil
 }
 
 func (s *Supervisor) child(name string) *child {
@@ -224,10 +274,8 @@ func (s *Supervisor) Ensure(ctx context.Context, spec Spec) (Status, error) {
 	}
 	defer c.mu.Unlock()
 	hash := spec.Hash()
-	if len(c.strays) > 0 {
-		if err := c.claim(ctx, hash, spec); err != nil {
-			return c.status(), err
-		}
+	if err := c.claim(ctx, hash); err != nil {
+		return c.status(), err
 	}
 	same := c.wanted && c.spec.Hash() == hash
 	c.wanted, c.spec = true, spec
@@ -258,6 +306,9 @@ func (s *Supervisor) Stop(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.ambiguous(); err != nil {
+		return fmt.Errorf("stop %s: %w", name, err)
+	}
 	c.wanted = false
 	c.view.Lock()
 	if c.retry != nil {
@@ -359,8 +410,12 @@ func (c *child) status() Status {
 	defer c.view.Unlock()
 	st := Status{Name: c.name, Hash: c.hash, Deaths: c.deaths, LastExit: c.lastExit, Next: c.next}
 	r := c.run
-	if r == nil && len(c.strays) > 0 {
-		r = c.strays[0]
+	if alive := c.alive(); r == nil && len(alive) > 0 {
+		r = alive[0]
+		if err := ambiguous(c.name, alive); err != nil {
+			st.Running, st.Problem = true, err.Error()
+			return st
+		}
 	}
 	if r != nil {
 		st.Running, st.PID, st.Started = true, r.pid, r.started
@@ -368,14 +423,47 @@ func (c *child) status() Status {
 	return st
 }
 
+// alive are the strays that have not ended. view is held.
+func (c *child) alive() []*running {
+	return slices.DeleteFunc(slices.Clone(c.strays), func(r *running) bool { return !r.alive() })
+}
+
+// ambiguous is an *AmbiguousError while several verified strays run.
+func (c *child) ambiguous() error {
+	c.view.Lock()
+	defer c.view.Unlock()
+	return ambiguous(c.name, c.alive())
+}
+
+func ambiguous(name string, strays []*running) error {
+	if len(strays) < 2 || !strays[0].verified {
+		return nil
+	}
+	e := &AmbiguousError{Name: name}
+	for _, r := range strays {
+		e.PIDs = append(e.PIDs, r.pid)
+	}
+	slices.Sort(e.PIDs)
+	return e
+}
+
 // claim takes the stray that runs what is wanted for the child's own and ends all others.
-func (c *child) claim(ctx context.Context, hash string, spec Spec) error {
+func (c *child) claim(ctx context.Context, hash string) error {
+	if err := c.ambiguous(); err != nil {
+		return err
+	}
 	for len(c.strays) > 0 {
 		r := c.strays[0]
-		if r.hash == hash && c.current() == nil {
+		if r.verified && r.hash == hash && r.alive() {
 			c.take(r)
-		} else if err := c.end(ctx, r); err != nil {
-			return err
+		} else {
+			if !r.verified {
+				c.s.o.Log.Warn("ending a process that cannot prove to be ours: an earlier version of coracle has started it, or the key was lost",
+					"process", c.name, "pid", r.pid)
+			}
+			if err := c.end(ctx, r); err != nil {
+				return err
+			}
 		}
 		c.pop()
 	}
@@ -411,7 +499,7 @@ func (c *child) start() error {
 		return errors.New("the supervisor is closed")
 	}
 	crashBeforeFork.Here()
-	r, err := launch(c.s.o.Owner, c.spec)
+	r, err := launch(c.s.o.Identity, c.spec)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	case "mortal":
 		os.Exit(3)
 	case "daemon": // dies where CORACLE_CRASH_AT says
-		s, err := Open(Options{Owner: os.Args[1]})
+		s, err := Open(Options{Identity: identity(os.Args[1])})
 		if err != nil {
 			panic(err)
 		}
@@ -62,6 +62,8 @@ func pause() {
 		_ = unix.Pause() // always says that it was interrupted
 	}
 }
+
+func identity(owner string) Identity { return Identity{Owner: owner, Key: []byte("key of " + owner)} }
 
 func spec(dir, role string, args ...string) Spec {
 	return Spec{
@@ -106,7 +108,7 @@ func (f *fixture) spec(role string, args ...string) Spec {
 
 func (f *fixture) open() *Supervisor {
 	f.Helper()
-	s, err := Open(Options{Owner: f.owner, MinBackoff: 10 * time.Millisecond, MaxBackoff: 80 * time.Millisecond, Events: func(e Event) {
+	s, err := Open(Options{Identity: identity(f.owner), MinBackoff: 10 * time.Millisecond, MaxBackoff: 80 * time.Millisecond, Events: func(e Event) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.events = append(f.events, e)
@@ -251,7 +253,7 @@ func TestDaemonKilledBetweenForkAndAnythingElse(t *testing.T) {
 			// The kernel shows the environment of a program some microseconds after it began to execute it.
 			var found []Found
 			eventually.True(f, fmt.Sprintf("the processes left are %d", want), func() bool {
-				found, err = Find(f.owner)
+				found, err = Find(identity(f.owner))
 				return err == nil && len(found) == want
 			})
 			s := f.open()
@@ -260,7 +262,7 @@ func TestDaemonKilledBetweenForkAndAnythingElse(t *testing.T) {
 				t.Errorf("process %d was not adopted: %d runs", found[0].PID, st.PID)
 			}
 			eventually.True(f, "one process", func() bool {
-				all, err := Find(f.owner)
+				all, err := Find(identity(f.owner))
 				return err == nil && len(all) == 1
 			})
 		})
@@ -301,7 +303,7 @@ func TestDeathsAreFollowedByLongerPauses(t *testing.T) {
 
 func TestAProcessThatRanForAWhileStartsOver(t *testing.T) {
 	f := newFixture(t)
-	s, err := Open(Options{Owner: f.owner, MinBackoff: time.Millisecond, Healthy: time.Nanosecond})
+	s, err := Open(Options{Identity: identity(f.owner), MinBackoff: time.Millisecond, Healthy: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +351,7 @@ func TestStopTakesTheWholeGroup(t *testing.T) {
 			f := newFixture(t)
 			s := f.open()
 			f.ensure(s, f.spec("parent"))
-			eventually.True(f, "a grandchild", func() bool { all, _ := Find(f.owner); return len(all) == 2 })
+			eventually.True(f, "a grandchild", func() bool { all, _ := Find(identity(f.owner)); return len(all) == 2 })
 			if adopted {
 				s.Close()
 				s = f.open()
@@ -357,7 +359,7 @@ func TestStopTakesTheWholeGroup(t *testing.T) {
 			if err := s.Stop(t.Context(), "cluster/parent"); err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(f, "an empty group", func() bool { all, _ := Find(f.owner); return len(all) == 0 })
+			eventually.True(f, "an empty group", func() bool { all, _ := Find(identity(f.owner)); return len(all) == 0 })
 		})
 	}
 }
@@ -367,13 +369,13 @@ func TestKillFindsEverything(t *testing.T) {
 	s := f.open()
 	f.ensure(s, f.spec("parent"))
 	f.ensure(s, f.spec("stubborn"))
-	eventually.True(f, "a grandchild", func() bool { all, _ := Find(f.owner); return len(all) == 3 })
+	eventually.True(f, "a grandchild", func() bool { all, _ := Find(identity(f.owner)); return len(all) == 3 })
 	s.Close()
 	killed, err := Kill(f.owner)
 	if err != nil || killed < 2 {
 		t.Errorf("killed %d (%v)", killed, err)
 	}
-	if all, _ := Find(f.owner); len(all) != 0 {
+	if all, _ := Find(identity(f.owner)); len(all) != 0 {
 		t.Errorf("%d are left", len(all))
 	}
 }

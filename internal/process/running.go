@@ -1,13 +1,12 @@
 package process
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,27 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The marks that every process carries in its environment.
-const (
-	mark     = "CORACLE_PROCESS="
-	specMark = "CORACLE_PROCESS_SPEC="
-)
-
 var errGone = errors.New("the process is gone")
 
 // running is a process that runs, or ran until a moment ago: our child, or one that we adopted.
 type running struct {
-	pid     int
-	hash    string
-	started time.Time
-	pidfd   *os.File    // refers to this very process even after its number is used again
-	ours    *os.Process // nil when adopted: then init reaps it
-	ending  atomic.Bool
-	gone    chan struct{} // closed once its death is accounted for
+	pid   int
+	hash  string
+	proof string
+	// verified is set for our children, and for those of an earlier supervisor whose mark is signed.
+	verified bool
+	started  time.Time
+	pidfd    *os.File    // refers to this very process even after its number is used again
+	ours     *os.Process // nil when adopted: then init reaps it
+	ending   atomic.Bool
+	gone     chan struct{} // closed once its death is accounted for
 }
 
 // launch forks and executes. The marks are in place from the child's first instruction.
-func launch(owner string, spec Spec) (*running, error) {
+func launch(id Identity, spec Spec) (*running, error) {
 	log := os.DevNull
 	if spec.Log != "" {
 		if err := os.MkdirAll(filepath.Dir(spec.Log), 0o700); err != nil {
@@ -57,7 +53,7 @@ func launch(owner string, spec Spec) (*running, error) {
 	fd := -1
 	p, err := os.StartProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
-		Env:   append(append([]string{}, spec.Env...), mark+owner+"/"+spec.Name, specMark+hash),
+		Env:   append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+id.proof(spec.Name, hash)),
 		Files: []*os.File{in, out, out}, // nothing else is inherited: Go opens everything close-on-exec
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &fd},
 	})
@@ -72,12 +68,15 @@ func launch(owner string, spec Spec) (*running, error) {
 		return nil, errors.Join(err, p.Kill())
 	}
 	return &running{
-		pid: p.Pid, hash: hash, started: time.Now(), ours: p,
+		pid: p.Pid, hash: hash, proof: id.proof(spec.Name, hash), verified: true, started: time.Now(), ours: p,
 		pidfd: os.NewFile(uintptr(fd), "pidfd"), gone: make(chan struct{}),
 	}, nil
 }
 
-// adopt takes hold of a process that Find saw, or says errGone.
+// adopt returns a handle of a process that Find or Claims returned, or errGone.
+//
+// Between a look into /proc and pidfd_open(2) a number can pass to another process. So the process is inspected again
+// when the descriptor is open, and has to be alive after that: then the number was its own all the while.
 func adopt(f Found) (*running, error) {
 	fd, err := unix.PidfdOpen(f.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
@@ -86,10 +85,15 @@ func adopt(f Found) (*running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adopt process %d (%s): pidfd_open: %w", f.PID, f.Name, err)
 	}
-	r := &running{pid: f.PID, hash: f.Hash, started: f.Started, pidfd: os.NewFile(uintptr(fd), "pidfd"), gone: make(chan struct{})}
-	// The number may have passed to another process since: look once more, now that it cannot.
-	again, ok := look(f.PID)
-	if !ok || again.start != f.start || again.Name != f.Name {
+	r := &running{pid: f.PID, hash: f.Hash, proof: f.proof, started: f.Started, pidfd: os.NewFile(uintptr(fd), "pidfd"), gone: make(chan struct{})}
+	home, err := namespacesOf("self")
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	again, ok := inspect(f.PID, home)
+	again.Started = f.Started // computed from the clock
+	if !ok || again != f || !r.alive() {
 		r.release()
 		return nil, errGone
 	}
@@ -129,11 +133,15 @@ func (r *running) wait() (string, error) {
 	return state.String(), nil
 }
 
-// killGroup ends what an adopted process left behind in its session.
+// killGroup ends what an adopted process left behind in its session. The kernel says who is in it, and the mark
+// that the number of the session has not passed to another.
 func (r *running) killGroup() {
-	for _, pid := range pids() {
-		f, ok := look(pid)
-		if !ok || f.session != r.pid || f.Hash != r.hash {
+	claims, err := Claims("")
+	if err != nil {
+		return
+	}
+	for _, f := range claims {
+		if f.session != r.pid || f.Hash != r.hash || f.proof != r.proof {
 			continue
 		}
 		if rest, err := adopt(f); err == nil {
@@ -172,126 +180,23 @@ func (r *running) send(sig syscall.Signal) error {
 	return sent
 }
 
+// alive reports whether the process has not ended.
+func (r *running) alive() bool {
+	raw, err := r.pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	ended := true
+	// A pidfd becomes readable when its process exits.
+	err = raw.Control(func(fd uintptr) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		ended = err == nil && n > 0
+	})
+	return err == nil && !ended
+}
+
 func (r *running) release() { _ = r.pidfd.Close() } // closing twice is harmless
 
 func setOOMScoreAdj(pid, score int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(score)), 0)
-}
-
-// Found is a process that bears an owner's mark.
-type Found struct {
-	PID     int
-	Name    string
-	Hash    string
-	Started time.Time
-	// Leader is set for the process that was started; others are descendants of one.
-	Leader bool
-
-	owner   string
-	start   uint64 // in clock ticks since boot
-	session int
-}
-
-// Find is every process on this machine that bears owner's mark, leaders and descendants.
-func Find(owner string) ([]Found, error) {
-	if _, err := os.Stat("/proc/self/environ"); err != nil {
-		return nil, fmt.Errorf("processes are found through /proc: %w", err)
-	}
-	var found []Found
-	for _, pid := range pids() {
-		if f, ok := look(pid); ok && f.owner == owner {
-			found = append(found, f)
-		}
-	}
-	return found, nil
-}
-
-// Kill ends every process that bears owner's mark, at once. It is for "coracle reset", when no
-// supervisor of the owner runs any more.
-func Kill(owner string) (killed int, err error) {
-	for range 100 {
-		found, err := Find(owner)
-		if err != nil || len(found) == 0 {
-			return killed, err
-		}
-		for _, f := range found {
-			r, err := adopt(f)
-			if errors.Is(err, errGone) {
-				continue
-			}
-			if err != nil {
-				return killed, err
-			}
-			if err := r.send(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-				return killed, fmt.Errorf("kill process %d (%s): %w", f.PID, f.Name, err)
-			}
-			if _, err := r.wait(); err != nil {
-				return killed, err
-			}
-			killed++
-		}
-	}
-	return killed, fmt.Errorf("processes of %s keep appearing: is a daemon still running?", owner)
-}
-
-func pids() []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var all []int
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			all = append(all, pid)
-		}
-	}
-	return all
-}
-
-// look is what /proc says of a marked process; false when it is none, or gone, or another user's.
-func look(pid int) (Found, bool) {
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil || !bytes.Contains(environ, []byte(mark)) {
-		return Found{}, false
-	}
-	f := Found{PID: pid}
-	for v := range strings.SplitSeq(string(environ), "\x00") {
-		if m, ok := strings.CutPrefix(v, mark); ok {
-			f.owner, f.Name, _ = strings.Cut(m, "/")
-		} else if h, ok := strings.CutPrefix(v, specMark); ok {
-			f.Hash = h
-		}
-	}
-	if f.owner == "" || f.Name == "" {
-		return Found{}, false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return Found{}, false
-	}
-	// The second field is the command in parentheses and may hold anything.
-	close := bytes.LastIndexByte(stat, ')')
-	if close < 0 {
-		return Found{}, false
-	}
-	fields := strings.Fields(string(stat[close+1:])) // from field 3 of proc(5) on
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return Found{}, false
-	}
-	f.session, _ = strconv.Atoi(fields[3])
-	f.start, _ = strconv.ParseUint(fields[19], 10, 64)
-	f.Leader = f.session == pid
-	f.Started = bootTime().Add(time.Duration(f.start) * (time.Second / ticksPerSecond))
-	return f, true
-}
-
-// ticksPerSecond is USER_HZ, 100 on every architecture that Go runs on.
-const ticksPerSecond = 100
-
-func bootTime() time.Time {
-	var up unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
-		return time.Now()
-	}
-	return time.Now().Add(-time.Duration(up.Nano()))
 }

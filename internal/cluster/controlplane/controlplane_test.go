@@ -117,7 +117,7 @@ func open(dir, owner string, log *slog.Logger, work bool, adjust func(*Options))
 	}
 	var mu sync.Mutex
 	told := map[int]func(process.Event){}
-	d.processes, err = process.Open(process.Options{Owner: owner, Log: log, Events: func(e process.Event) {
+	d.processes, err = process.Open(process.Options{Identity: process.Identity{Owner: owner, Key: []byte("key of " + owner)}, Log: log, Events: func(e process.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, f := range told {

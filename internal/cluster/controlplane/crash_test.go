@@ -188,7 +188,7 @@ func (m *mortal) complete(t *testing.T, c record.Cluster, minor string) {
 	m.run(t, "")
 	defer m.kill()
 	m.until("one process of each component", func() bool {
-		found, err := process.Find(m.owner)
+		found, err := process.Claims(m.owner)
 		if err != nil {
 			t.Fatal(err)
 		}

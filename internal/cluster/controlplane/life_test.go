@@ -280,7 +280,7 @@ func TestClusterLife(t *testing.T) {
 // assertNothingLeft checks every place that a cluster leaves traces in.
 func assertNothingLeft(t *testing.T, d *daemon, c record.Cluster) {
 	t.Helper()
-	found, err := process.Find(d.owner)
+	found, err := process.Claims(d.owner)
 	if err != nil {
 		t.Error(err)
 	}

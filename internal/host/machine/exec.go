@@ -57,16 +57,18 @@ func (e *NotRunningError) Error() string {
 
 // Exec runs a command in the machine of an instance, beside its init and with its limits, in the environment of a login shell of root, and
 // returns its exit status (128 and the signal's number when one ended it). It needs to be root, and no daemon: machines are
-// found in the kernel's process table. It is for programs that end soon after: a thread that was in a machine cannot come back, and the first one
-// of a program does not end before it.
-func Exec(ctx context.Context, owner, instanceID string, c Command) (exit int, err error) {
+// found in the kernel's process table, by marks that only the daemon of id can sign. The error is a *NotRunningError, or a
+// *process.AmbiguousError. It is for programs that end soon after: a thread that was in a machine cannot come back, and the
+// first one of a program does not end before it.
+func Exec(ctx context.Context, id process.Identity, instanceID string, c Command) (exit int, err error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("only root can enter a machine: run this command as root, as the daemon does")
 	}
-	init, err := findInit(owner, instanceID)
+	init, err := findInit(id, instanceID)
 	if err != nil {
 		return 0, err
 	}
+	defer init.Close()
 	host, err := cgroup.Open()
 	if err != nil {
 		return 0, err
@@ -79,7 +81,7 @@ func Exec(ctx context.Context, owner, instanceID string, c Command) (exit int, e
 	go func() {
 		// The thread enters the machine and never comes back: it ends with this goroutine.
 		runtime.LockOSThread()
-		exit, err := execIn(ctx, init, host.Group(owner, instanceID), c)
+		exit, err := execIn(ctx, init, host.Group(id.Owner, instanceID), c)
 		done <- result{exit, err}
 	}()
 	r := <-done
@@ -111,42 +113,65 @@ func PIDs(owner, instanceID string) ([]int, error) {
 	return host.Group(owner, instanceID).Processes()
 }
 
-// launched are the processes that stand for machines, by instance.
-func launched(owner string) (map[string]int, error) {
-	found, err := process.Find(owner)
+// machineInit is process 1 of a machine.
+type machineInit struct {
+	pid   int // on the host
+	pidfd *os.File
+}
+
+func (i *machineInit) Close() error { return i.pidfd.Close() }
+
+// findInit finds the init of a machine, by the process that launched it.
+func findInit(id process.Identity, instanceID string) (*machineInit, error) {
+	init, err := openInit(id, namePrefix+instanceID)
+	if !errors.Is(err, process.ErrNotRunning) {
+		return init, err
+	}
+	found, err := process.Find(id)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]int{}
-	for _, f := range found {
-		if id, ok := strings.CutPrefix(f.Name, namePrefix); ok && f.Leader {
-			all[id] = f.PID
-		}
-	}
-	return all, nil
-}
-
-// findInit is the process ID, on the host, of a machine's process 1.
-func findInit(owner, instanceID string) (int, error) {
-	all, err := launched(owner)
-	if err != nil {
-		return 0, err
-	}
-	pid, ok := all[instanceID]
-	if ok {
-		if init, ok := initOf(pid); ok {
-			return init, nil
-		}
-	}
-	delete(all, instanceID)
 	e := &NotRunningError{InstanceID: instanceID}
-	for id, pid := range all {
-		if _, ok := initOf(pid); ok {
-			e.Running = append(e.Running, id)
+	for _, f := range found {
+		other, ok := strings.CutPrefix(f.Name, namePrefix)
+		if !ok || !f.Leader || other == instanceID {
+			continue
+		}
+		if _, ok := initOf(f.PID); ok {
+			e.Running = append(e.Running, other)
 		}
 	}
 	slices.Sort(e.Running)
-	return 0, e
+	e.Running = slices.Compact(e.Running)
+	return nil, e
+}
+
+// openInit returns the init that the process of a name launched.
+func openInit(id process.Identity, name string) (*machineInit, error) {
+	launcher, err := process.Hold(id, name)
+	if err != nil {
+		return nil, err
+	}
+	defer launcher.Close()
+	pid, ok := initOf(launcher.PID())
+	if !ok {
+		return nil, process.ErrNotRunning
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, process.ErrNotRunning
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	init := &machineInit{pid: pid, pidfd: os.NewFile(uintptr(fd), "pidfd")}
+	// The number may have passed to another process before it was opened. A child of the launcher that is what init has
+	// to be cannot be that; and while the launcher lives, its number cannot have passed on either.
+	if again, ok := initOf(launcher.PID()); !ok || again != pid || !launcher.Alive() {
+		init.Close()
+		return nil, process.ErrNotRunning
+	}
+	return init, nil
 }
 
 // initOf is the child of a launch process that is the first in a PID namespace, once it has become init.
@@ -190,12 +215,7 @@ func isInit(pid, launch int) bool {
 }
 
 // execIn enters the machine with the calling thread, and forks there.
-func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, error) {
-	pidfd, err := unix.PidfdOpen(init, 0)
-	if err != nil {
-		return 0, fmt.Errorf("the machine ended: %w", err)
-	}
-	defer unix.Close(pidfd)
+func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Command) (int, error) {
 	attributes := &syscall.SysProcAttr{}
 	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
 	var cgroups *os.File // the machine's namespace of control groups, with version 2
@@ -210,7 +230,7 @@ func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, 
 		defer dir.Close()
 		attributes.UseCgroupFD, attributes.CgroupFD = true, int(dir.Fd())
 		// Who is in that namespace may not put a process of another into it ("nsdelegate"): the command enters it by itself.
-		if cgroups, err = os.Open(fmt.Sprintf("/proc/%d/ns/cgroup", init)); err != nil {
+		if cgroups, err = os.Open(fmt.Sprintf("/proc/%d/ns/cgroup", init.pid)); err != nil {
 			return 0, fmt.Errorf("the machine ended: %w", err)
 		}
 		defer cgroups.Close()
@@ -225,7 +245,7 @@ func execIn(ctx context.Context, init int, group cgroup.Group, c Command) (int, 
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, err
 	}
-	if err := unix.Setns(pidfd, namespaces); err != nil {
+	if err := unix.Setns(int(init.pidfd.Fd()), namespaces); err != nil {
 		return 0, fmt.Errorf("enter the machine: %w", err)
 	}
 	env := environment()

@@ -113,7 +113,7 @@ func (h *host) up() {
 	var mu sync.Mutex
 	var subscribers []func(process.Event)
 	var err error
-	h.processes, err = process.Open(process.Options{Owner: h.owner, Log: slog.New(slog.DiscardHandler), Events: func(e process.Event) {
+	h.processes, err = process.Open(process.Options{Identity: machinetest.Identity(h.owner), Log: slog.New(slog.DiscardHandler), Events: func(e process.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, s := range subscribers {
@@ -224,7 +224,7 @@ func inState(s ec2types.InstanceStateName) func(record.Machine) bool {
 func (h *host) run(id, command string) string {
 	h.t.Helper()
 	var out bytes.Buffer
-	exit, err := Exec(h.t.Context(), h.owner, id, Command{Args: []string{"sh", "-c", command}, Stdout: &out, Stderr: &out})
+	exit, err := Exec(h.t.Context(), machinetest.Identity(h.owner), id, Command{Args: []string{"sh", "-c", command}, Stdout: &out, Stderr: &out})
 	if err != nil || exit != 0 {
 		h.t.Fatalf("%s in %s: exit status %d, %v\n%s", command, id, exit, err, out.String())
 	}
@@ -299,7 +299,7 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	// Shut down from inside, until it is wanted again.
 	h.run(one, "while ! test -e /run/up; do sleep 0.01; done")
 	// It takes the command with it.
-	if _, err := Exec(t.Context(), h.owner, one, Command{Args: []string{"sh", "-c", "kill -USR2 1"}}); err != nil {
+	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"sh", "-c", "kill -USR2 1"}}); err != nil {
 		t.Fatal(err)
 	}
 	m = h.until(one, "off", func(m record.Machine) bool { return m.State == ec2types.InstanceStateNameStopped && m.PoweredOff })
@@ -313,7 +313,7 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	// Stop and start.
 	h.change(one, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameStopped })
 	h.until(one, "stopped", inState(ec2types.InstanceStateNameStopped))
-	if _, err := Exec(t.Context(), h.owner, one, Command{Args: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "does not run; none does") {
+	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "does not run; none does") {
 		t.Errorf("exec in a stopped machine: %v", err)
 	}
 	h.change(one, func(i *record.Instance) { i.Wanted, i.Boot = ec2types.InstanceStateNameRunning, 4 })
@@ -361,7 +361,7 @@ func TestAMachineComesBack(t *testing.T) {
 		var out bytes.Buffer
 		eventually.Nil(t, "a way into the machine", func() error {
 			out.Reset()
-			exit, err := Exec(t.Context(), h.owner, one, Command{Args: []string{"cat", "/proc/sys/kernel/random/boot_id", "/root/file"}, Stdout: &out})
+			exit, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{Args: []string{"cat", "/proc/sys/kernel/random/boot_id", "/root/file"}, Stdout: &out})
 			if err == nil && exit != 0 {
 				err = fmt.Errorf("exit status %d", exit)
 			}
@@ -385,11 +385,12 @@ func TestAMachineComesBack(t *testing.T) {
 	}
 	again("launch was killed")
 
-	init, err := findInit(h.owner, one)
+	init, err := findInit(machinetest.Identity(h.owner), one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(init, syscall.SIGKILL); err != nil {
+	defer init.Close()
+	if err := syscall.Kill(init.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	again("init was killed")
@@ -413,7 +414,7 @@ func TestAMachineComesBack(t *testing.T) {
 	h.up()
 	eventually.True(t, "an unknown machine is gone", func() bool {
 		_, err := os.Stat(filepath.Join(h.dir, "machines", one))
-		found, _ := process.Find(h.owner)
+		found, _ := process.Claims(h.owner)
 		return errors.Is(err, os.ErrNotExist) && len(found) == 0
 	})
 }
@@ -472,7 +473,7 @@ func TestCommandsInAMachine(t *testing.T) {
 		if in != "" {
 			c.Stdin = strings.NewReader(in)
 		}
-		exit, err := Exec(t.Context(), h.owner, one, c)
+		exit, err := Exec(t.Context(), machinetest.Identity(h.owner), one, c)
 		return out.String(), exit, err
 	}
 	for name, c := range map[string]struct {
@@ -506,12 +507,13 @@ func TestCommandsInAMachine(t *testing.T) {
 			}
 		})
 	}
-	init, err := findInit(h.owner, one)
+	init, err := findInit(machinetest.Identity(h.owner), one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pids, err := PIDs(h.owner, one); err != nil || len(pids) != 1 || pids[0] != init {
-		t.Errorf("processes are %v, %v; want init, %d", pids, err, init)
+	defer init.Close()
+	if pids, err := PIDs(h.owner, one); err != nil || len(pids) != 1 || pids[0] != init.pid {
+		t.Errorf("processes are %v, %v; want init, %d", pids, err, init.pid)
 	}
 	machines := filepath.Join(h.dir, "machines")
 	for _, name := range []string{one, "ip-10-0-0-4.eu-west-1.compute.internal", "ip-10-0-0-4"} {
@@ -520,7 +522,7 @@ func TestCommandsInAMachine(t *testing.T) {
 		}
 	}
 	var none *NotRunningError
-	if _, err := Exec(t.Context(), h.owner, "i-nowhere", Command{Args: []string{"true"}}); !errors.As(err, &none) || len(none.Running) != 1 || none.Running[0] != one {
+	if _, err := Exec(t.Context(), machinetest.Identity(h.owner), "i-nowhere", Command{Args: []string{"true"}}); !errors.As(err, &none) || len(none.Running) != 1 || none.Running[0] != one {
 		t.Errorf("error is %v", err)
 	}
 }

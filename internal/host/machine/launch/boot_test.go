@@ -50,7 +50,7 @@ func newRig(t testing.TB) *rig {
 	if err := os.MkdirAll(filepath.Join(r.spec.Dir, "kubelet"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r.supervisor, err = process.Open(process.Options{Owner: owner})
+	r.supervisor, err = process.Open(process.Options{Identity: machinetest.Identity(owner)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (r *rig) untilConsole(text string) {
 // pid1 is init's process ID on the host: the one child of launch.
 func (r *rig) pid1() int {
 	r.t.Helper()
-	found, err := process.Find(r.spec.Owner)
+	found, err := process.Claims(r.spec.Owner)
 	if err != nil || len(found) != 1 {
 		r.t.Fatalf("processes with the mark: %v, %v; want launch alone", found, err)
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/process"
 )
 
 // Init is where machines of tests find their init.
@@ -93,6 +95,11 @@ func Owner(t testing.TB) string {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+// Identity is that of the processes of an owner.
+func Identity(owner string) process.Identity {
+	return process.Identity{Owner: owner, Key: []byte("key of " + owner)}
 }
 
 // Network makes a network namespace with an eth0, bound to a file, and returns its path. It goes with the test.

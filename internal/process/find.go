@@ -1,0 +1,310 @@
+package process
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The marks that every process carries in its environment.
+const (
+	mark      = "CORACLE_PROCESS="
+	specMark  = "CORACLE_PROCESS_SPEC="
+	proofMark = "CORACLE_PROCESS_PROOF="
+)
+
+// Identity tells the processes of one owner from everybody else's.
+type Identity struct {
+	// Owner is public: it follows from the path of the data directory.
+	Owner string
+	// Key signs the marks. Without one, no process can be verified.
+	Key []byte
+}
+
+// proof signs a mark. Neither part can hold a NUL: both are read from an environment.
+func (id Identity) proof(name, hash string) string {
+	mac := hmac.New(sha256.New, id.Key)
+	for _, part := range []string{id.Owner, name, hash} {
+		mac.Write([]byte(part))
+		mac.Write([]byte{0})
+	}
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// verifies reports whether the owner of the key started the process, or an ancestor from which it inherited its marks.
+func (id Identity) verifies(f Found) bool {
+	return len(id.Key) > 0 && f.Owner == id.Owner && hmac.Equal([]byte(f.proof), []byte(id.proof(f.Name, f.Hash)))
+}
+
+// Found is a marked process.
+type Found struct {
+	PID     int
+	Name    string
+	Hash    string
+	Started time.Time
+	// Leader is set for a process that leads its session, as every process does that a Supervisor starts.
+	// Others are descendants of one.
+	Leader bool
+	// Owner is whose process it is, or claims to be.
+	Owner string
+
+	proof   string
+	start   uint64 // in clock ticks since boot
+	session int
+}
+
+// Find returns every process that carries a mark signed by id, leaders and descendants.
+func Find(id Identity) ([]Found, error) {
+	claims, err := Claims(id.Owner)
+	return slices.DeleteFunc(claims, func(f Found) bool { return !id.verifies(f) }), err
+}
+
+// Claims returns every process of this user, in the user and PID namespaces of this program, that carries a mark of
+// owner, or of any owner if that is empty, whether the mark is signed or not. A mark alone proves little: a user
+// can put one into the environment of a set-user-ID program. So claims are good for reporting, and for ending what
+// claims to be ours, and for nothing else.
+func Claims(owner string) ([]Found, error) {
+	home, err := namespacesOf("self")
+	if err != nil {
+		return nil, fmt.Errorf("processes are found through /proc: %w", err)
+	}
+	var found []Found
+	for _, pid := range pids() {
+		if f, ok := inspect(pid, home); ok && (owner == "" || f.Owner == owner) {
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+// ErrNotRunning is the error of Hold when no process has the name.
+var ErrNotRunning = errors.New("no such process")
+
+// AmbiguousError reports that several processes carry the same signed mark. One of them was started by the
+// daemon; another copied its environment, or inherited it and started a session of its own. Nothing tells them apart,
+// so none is used or ended.
+type AmbiguousError struct {
+	Name string
+	PIDs []int
+}
+
+func (e *AmbiguousError) Error() string {
+	var words, numbers []string
+	for _, pid := range e.PIDs {
+		words = append(words, strconv.Itoa(pid)+commandOf(pid))
+		numbers = append(numbers, strconv.Itoa(pid))
+	}
+	return fmt.Sprintf("processes %s all carry the mark of %s: compare them with \"ps -o pid,ppid,lstart,args -p %s\" and kill those that are not %s",
+		strings.Join(words, " and "), e.Name, strings.Join(numbers, ","), e.Name)
+}
+
+// commandOf is " (name)" of a process, if the kernel tells.
+func commandOf(pid int) string {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return " (" + strings.TrimSpace(string(name)) + ")"
+}
+
+// Ambiguous returns an AmbiguousError for each name that several of the leaders have.
+func Ambiguous(found []Found) []*AmbiguousError {
+	byName := map[string]*AmbiguousError{}
+	var all []*AmbiguousError
+	for _, f := range found {
+		if !f.Leader {
+			continue
+		}
+		e := byName[f.Name]
+		if e == nil {
+			e = &AmbiguousError{Name: f.Name}
+			byName[f.Name] = e
+			all = append(all, e)
+		}
+		e.PIDs = append(e.PIDs, f.PID)
+	}
+	for _, e := range all {
+		slices.Sort(e.PIDs)
+	}
+	return slices.DeleteFunc(all, func(e *AmbiguousError) bool { return len(e.PIDs) < 2 })
+}
+
+// Handle refers to one process, also after its number is used again.
+type Handle struct{ r *running }
+
+// Hold returns a handle of the process that a Supervisor of id runs under name. The error is ErrNotRunning if there
+// is none, and an *AmbiguousError if there are several.
+func Hold(id Identity, name string) (*Handle, error) {
+	found, err := Find(id)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(f Found) bool { return !f.Leader || f.Name != name })
+	if ambiguous := Ambiguous(found); len(ambiguous) > 0 {
+		return nil, ambiguous[0]
+	}
+	if len(found) == 0 {
+		return nil, ErrNotRunning
+	}
+	r, err := adopt(found[0])
+	if errors.Is(err, errGone) {
+		return nil, ErrNotRunning
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Handle{r}, nil
+}
+
+// PID is the number of the process.
+func (h *Handle) PID() int { return h.r.pid }
+
+// Alive reports whether the process still runs. While it does, PID is its number, and what was read from /proc since
+// Hold was about it.
+func (h *Handle) Alive() bool { return h.r.alive() }
+
+// Close releases the process; it runs on.
+func (h *Handle) Close() { h.r.release() }
+
+// Kill ends every process that claims to be owner's (see Claims), at once. It is for "coracle reset", when no
+// supervisor of the owner runs any more, and needs no key, because that may be lost.
+func Kill(owner string) (killed int, err error) {
+	if owner == "" {
+		return 0, errors.New("kill processes: no owner")
+	}
+	for range 100 {
+		found, err := Claims(owner)
+		if err != nil || len(found) == 0 {
+			return killed, err
+		}
+		for _, f := range found {
+			r, err := adopt(f)
+			if errors.Is(err, errGone) {
+				continue
+			}
+			if err != nil {
+				return killed, err
+			}
+			if err := r.send(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				return killed, fmt.Errorf("kill process %d (%s): %w", f.PID, f.Name, err)
+			}
+			if _, err := r.wait(); err != nil {
+				return killed, err
+			}
+			killed++
+		}
+	}
+	return killed, fmt.Errorf("processes of %s keep appearing: is a daemon still running?", owner)
+}
+
+func pids() []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var all []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// namespaces are the user and the PID namespace of a process, as "user:[4026531837]".
+type namespaces struct{ user, pid string }
+
+func namespacesOf(process string) (n namespaces, err error) {
+	if n.user, err = os.Readlink("/proc/" + process + "/ns/user"); err != nil {
+		return n, err
+	}
+	n.pid, err = os.Readlink("/proc/" + process + "/ns/pid")
+	return n, err
+}
+
+// inspect reads the marks of a process; ok is false if it has none, is gone, or is not to be trusted with any: it has to
+// run as this user and in the namespaces of this program. That comes first: reading the environment of a
+// process is reading its memory, which it can make large or slow. What inspect returns is about one process only as long
+// as that lives; see adopt.
+func inspect(pid int, home namespaces) (f Found, ok bool) {
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+		return Found{}, false
+	}
+	if at, err := namespacesOf(strconv.Itoa(pid)); err != nil || at != home {
+		return Found{}, false
+	}
+	// The directory belongs to the effective user, who is root in a set-user-ID program that somebody else has
+	// started, with an environment of his.
+	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err != nil || !runsAs(string(status), os.Geteuid()) {
+		return Found{}, false
+	}
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil || !bytes.Contains(environ, []byte(mark)) {
+		return Found{}, false
+	}
+	f.PID = pid
+	for v := range strings.SplitSeq(string(environ), "\x00") {
+		if m, ok := strings.CutPrefix(v, mark); ok {
+			f.Owner, f.Name, _ = strings.Cut(m, "/")
+		} else if h, ok := strings.CutPrefix(v, specMark); ok {
+			f.Hash = h
+		} else if p, ok := strings.CutPrefix(v, proofMark); ok {
+			f.proof = p
+		}
+	}
+	if f.Owner == "" || f.Name == "" {
+		return Found{}, false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Found{}, false
+	}
+	// The second field is the command in parentheses and may hold anything.
+	close := bytes.LastIndexByte(stat, ')')
+	if close < 0 {
+		return Found{}, false
+	}
+	fields := strings.Fields(string(stat[close+1:])) // from field 3 of proc(5) on
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return Found{}, false
+	}
+	f.session, _ = strconv.Atoi(fields[3])
+	f.start, _ = strconv.ParseUint(fields[19], 10, 64)
+	f.Leader = f.session == pid
+	f.Started = bootTime().Add(time.Duration(f.start) * (time.Second / ticksPerSecond))
+	return f, true
+}
+
+// runsAs reports whether the real, effective, saved and file system users of a proc_pid_status(5) are all uid.
+func runsAs(status string, uid int) bool {
+	for line := range strings.Lines(status) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			all := strings.Fields(ids)
+			return len(all) == 4 && !slices.ContainsFunc(all, func(id string) bool { return id != strconv.Itoa(uid) })
+		}
+	}
+	return false
+}
+
+// ticksPerSecond is USER_HZ, 100 on every architecture that Go runs on.
+const ticksPerSecond = 100
+
+func bootTime() time.Time {
+	var up unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return time.Now()
+	}
+	return time.Now().Add(-time.Duration(up.Nano()))
+}
