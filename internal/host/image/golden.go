@@ -120,7 +120,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
 
 	var log bytes.Buffer
 	daemon := exec.CommandContext(ctx, containerd, "--config", config, "--log-level", "warn")
-	daemon.Env = append(os.Environ(), "CORACLE_PROCESS="+r.options.Owner+"/golden")
+	// Nothing of the daemon's environment is for it, and no mark, which pods could see one day: it ends with the daemon.
+	daemon.Env = []string{pathEnv}
 	daemon.Stdout, daemon.Stderr = &log, &log
 	daemon.SysProcAttr = isolated()
 	daemon.Cancel = func() error { return daemon.Process.Signal(syscall.SIGTERM) }
@@ -205,6 +206,7 @@ func (r *Registry) fill(ctx context.Context, ctr, socket string, images map[stri
 	run := func(stdin io.Reader, args ...string) error {
 		cmd := exec.CommandContext(ctx, ctr, append([]string{"--address", socket, "--namespace", "k8s.io", "--connect-timeout", "30s"}, args...)...)
 		cmd.Stdin = stdin
+		cmd.Env = []string{pathEnv}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(output))

@@ -46,7 +46,7 @@ import (
 type Options struct {
 	// Dir holds everything of the registry: <data-dir>/images.
 	Dir string
-	// Owner marks the processes that Golden runs for a while; see package process.
+	// Owner names the directory below /run/coracle of the containerd that Golden runs for a while.
 	Owner string
 	// CA is the PEM certificate of the daemon's authority, which every assembled image trusts.
 	CA       []byte

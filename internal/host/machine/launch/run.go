@@ -28,8 +28,8 @@ const (
 	errorsFD = 4
 )
 
-// environment is that of init. None of the marks by which processes of the daemon are found are in it: what runs inside is found by its
-// PID namespace, and ends with it.
+// environment is that of init. None of the marks by which processes of the daemon are known are in it: what runs inside is found
+// by its PID namespace, ends with it, and must not learn the proof that tells launch from an impostor.
 var environment = []string{
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 	"HOME=/root",
