@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,7 +52,7 @@ var accountPattern = regexp.MustCompile(`^\d{12}$`)
 
 // settings are the choices of c over those that the data directory remembers, checked. Once the
 // daemon could start with them they are remembered in turn.
-func (c Config) settings() (datadir.Settings, error) {
+func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	s, err := c.Dir.ReadSettings()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
@@ -98,7 +99,7 @@ func (c Config) settings() (datadir.Settings, error) {
 		}
 	}
 	if s.PublicRange == "" && realMachines(s) {
-		chosen, err := network.ChoosePublicRange(c.Dir.Owner(), string(c.Dir))
+		chosen, err := network.ChoosePublicRange(ctx, c.Dir.Owner(), string(c.Dir))
 		if err != nil {
 			return s, err
 		}

@@ -13,7 +13,7 @@ func TestWhatIsChosenHolds(t *testing.T) {
 	choose := func(c Config) datadir.Settings {
 		t.Helper()
 		c.Dir = dir
-		s, err := c.settings()
+		s, err := c.settings(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/metadata"
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -95,7 +96,9 @@ func (d *daemon) openHost() (_ *host, err error) {
 	if err != nil {
 		return nil, err
 	}
-	doors.Dir = "/run/coracle/" + d.dir.Owner() + "/endpoint"
+	if doors.Dir, err = rundir.Create(d.dir.Owner(), "endpoint"); err != nil {
+		return nil, err
+	}
 	doors.Namespace, doors.PublicRange, doors.API = h.network.Namespace, public, network.APIAddress(public)
 	doors.Webhooks = []string{d.webhookAddress()}
 	if h.endpoints, err = endpoint.New(doors); err != nil {

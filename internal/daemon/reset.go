@@ -44,7 +44,7 @@ func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 		progress(fmt.Sprintf("ended %d processes", killed))
 	}
 	if os.Geteuid() == 0 {
-		if err := removeHost(dir.Owner(), progress); err != nil {
+		if err := removeHost(ctx, dir.Owner(), progress); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 }
 
 // removeHost takes away what only root can have made outside the data directory: cgroups, namespaces, links, names.
-func removeHost(owner string, progress func(string)) error {
+func removeHost(ctx context.Context, owner string, progress func(string)) error {
 	machines, err := machine.Remove(owner)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func removeHost(owner string, progress func(string)) error {
 	if err != nil {
 		return err
 	}
-	named, err := names.Remove(owner)
+	named, err := names.Remove(ctx, owner)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer lock.Release()
-	if d.settings, err = config.settings(); err != nil {
+	if d.settings, err = config.settings(ctx); err != nil {
 		return err
 	}
 	if d.outbound, err = d.outboundPolicy(); err != nil {

@@ -28,11 +28,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/coracle-eks/coracle/internal/filelock"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
 // EnvDir names the environment variable that is used when [Options.Dir] is empty.
 const EnvDir = "CORACLE_BUNDLES"
+
+// lockName is the file in the directory of a version that is locked while the version is built.
+const lockName = ".lock"
 
 // ErrNotBuilt is returned by [Bundles.Find] when no bundle of the version exists.
 var ErrNotBuilt = errors.New("not built yet")
@@ -212,7 +216,11 @@ func (b *Bundles) buildLocked(ctx context.Context, minor string, progress func(P
 		return "", err
 	}
 	dir := filepath.Join(b.places[len(b.places)-1].dir, module.dir())
-	unlock, err := lock(ctx, dir, func() { progress(Progress{Minor: minor, Title: module.Title, Step: Waiting}) })
+	// For others, too: the programs are public, and users of one host may share a directory of them (CORACLE_BUNDLES).
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("build the %s: %w", module.title(), err)
+	}
+	unlock, err := filelock.Lock(ctx, filepath.Join(dir, lockName), func() { progress(Progress{Minor: minor, Title: module.Title, Step: Waiting}) })
 	if err != nil {
 		return "", fmt.Errorf("build the %s: %w", module.title(), err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/filelock"
 )
 
 // tiny is a module that builds in a moment: its program prints the version that it was stamped with.
@@ -327,7 +328,10 @@ func TestUnwritableDirectory(t *testing.T) {
 func TestEnsureWaitsForAnotherProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	unlock, err := lock(t.Context(), filepath.Join(dir, "v1.35"), func() { t.Error("the lock is taken") })
+	if err := os.Mkdir(filepath.Join(dir, "v1.35"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := filelock.Lock(t.Context(), filepath.Join(dir, "v1.35", lockName), func() { t.Error("the lock is taken") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +360,10 @@ func TestEnsureWaitsForAnotherProcess(t *testing.T) {
 func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	unlock, err := lock(t.Context(), filepath.Join(dir, "v1.35"), func() { t.Error("the lock is taken") })
+	if err := os.Mkdir(filepath.Join(dir, "v1.35"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := filelock.Lock(t.Context(), filepath.Join(dir, "v1.35", lockName), func() { t.Error("the lock is taken") })
 	if err != nil {
 		t.Fatal(err)
 	}

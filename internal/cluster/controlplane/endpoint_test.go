@@ -188,7 +188,7 @@ func startInVPC(t *testing.T) *vpc {
 		o.Endpoints, err = endpoint.New(endpoint.Options{
 			Store: o.Store, Host: o.Host.(endpoint.Host), Owner: owner, Dir: filepath.Join(path, "endpoint"), LogFile: filepath.Join(dir, "endpoint.log"),
 			Program: os.Args[0], Namespace: v.namespace, PublicRange: netip.MustParsePrefix("198.18.8.0/21"), API: netip.MustParseAddr("198.18.8.3"), Log: o.Log,
-			SetNames: func(_ string, entries []names.Entry) error {
+			SetNames: func(_ context.Context, _ string, entries []names.Entry) error {
 				v.mu.Lock()
 				defer v.mu.Unlock()
 				v.hosts = entries

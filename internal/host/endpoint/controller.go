@@ -57,7 +57,7 @@ type Options struct {
 
 	Log *slog.Logger // slog.Default() when nil
 	// SetNames enters names of the host; names.Set when nil (optional).
-	SetNames func(owner string, entries []names.Entry) error
+	SetNames func(ctx context.Context, owner string, entries []names.Entry) error
 }
 
 // Controller makes endpoints real.
@@ -239,7 +239,7 @@ func (c *Controller) sync(ctx context.Context, again bool) (problems map[string]
 	if err != nil {
 		return nil, err
 	}
-	if err := c.o.SetNames(c.o.Owner, hosts); err != nil {
+	if err := c.o.SetNames(ctx, c.o.Owner, hosts); err != nil {
 		// The clusters work all the same, for everybody who finds them.
 		c.o.Log.Warn("cannot enter the names of cluster endpoints into "+names.File+": kubectl on this host will not find them", "error", err)
 	}

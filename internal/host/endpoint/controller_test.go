@@ -56,7 +56,7 @@ func newController(t *testing.T, adjust func(*Options)) *Controller {
 	})
 	o := Options{
 		Store: storetest.New(t), Host: host, Owner: "0123456789abcdef", Dir: dir, LogFile: "log", Program: "none", Log: slog.New(slog.DiscardHandler),
-		SetNames: func(string, []names.Entry) error { return nil },
+		SetNames: func(context.Context, string, []names.Entry) error { return nil },
 	}
 	if adjust != nil {
 		adjust(&o)

@@ -27,6 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/node"
 )
@@ -84,10 +85,11 @@ func (r *Registry) unpack(ctx context.Context, dir string, images map[string]v1.
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	// Sockets are not below the data directory, whose path may use up the 108 bytes of an address.
-	if err := os.MkdirAll(r.runDir(), 0o755); err != nil {
+	run, err := rundir.Create(r.options.Owner)
+	if err != nil {
 		return err
 	}
-	state, err := os.MkdirTemp(r.runDir(), unpackingPattern)
+	state, err := os.MkdirTemp(run, unpackingPattern)
 	if err != nil {
 		return err
 	}
@@ -199,7 +201,7 @@ func waitForSocket(ctx context.Context, socket string, exited chan error) error 
 const unpackingPattern = "unpacking-"
 
 // runDir is the daemon's directory for what ends with the host.
-func (r *Registry) runDir() string { return filepath.Join("/run/coracle", r.options.Owner) }
+func (r *Registry) runDir() string { return rundir.Path(r.options.Owner) }
 
 // fill imports the images through containerd's own client.
 func (r *Registry) fill(ctx context.Context, ctr, socket string, images map[string]v1.Image) error {

@@ -1,17 +1,18 @@
 package names
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/coracle-eks/coracle/internal/host/rundir"
 )
 
-// lockFile is taken by whoever changes the names of this host.
-const lockFile = "/run/coracle/hosts.lock"
+// lockName is the lock that whoever changes the names of this host takes.
+const lockName = "hosts.lock"
 
 // domain is what the name of every endpoint ends with.
 const domain = ".eks.amazonaws.com"
@@ -22,7 +23,7 @@ func opening(owner string) string {
 
 func closing(owner string) string { return "# end of coracle " + owner }
 
-func set(file, owner string, entries []Entry) error {
+func set(ctx context.Context, file, owner string, entries []Entry) error {
 	var block strings.Builder
 	if len(entries) > 0 {
 		block.WriteString(opening(owner) + "\n")
@@ -31,14 +32,16 @@ func set(file, owner string, entries []Entry) error {
 		}
 		block.WriteString(closing(owner) + "\n")
 	}
-	_, err := change(file, owner, block.String())
+	_, err := change(ctx, file, owner, block.String())
 	return err
 }
 
-func remove(file, owner string) (bool, error) { return change(file, owner, "") }
+func remove(ctx context.Context, file, owner string) (bool, error) {
+	return change(ctx, file, owner, "")
+}
 
 // change puts the block in place of the owner's, or at the end, and says whether there was one. It writes nothing when it is there.
-func change(file, owner, block string) (had bool, err error) {
+func change(ctx context.Context, file, owner, block string) (had bool, err error) {
 	// Most calls find everything as it should be, and need no lock to see it.
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) && block == "" {
@@ -49,18 +52,12 @@ func change(file, owner, block string) (had bool, err error) {
 			return own != "", nil
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(lockFile), 0o755); err != nil {
-		return false, err
-	}
-	lock, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	unlock, err := rundir.Lock(ctx, lockName)
 	if err != nil {
 		return false, err
 	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return false, fmt.Errorf("lock %s: %w", lockFile, err)
-	}
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
+	defer unlock()
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644) // for others: everybody on this host resolves names
 	if err != nil {
 		return false, err
 	}

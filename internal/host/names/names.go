@@ -5,7 +5,10 @@
 // daemons of the host share.
 package names
 
-import "net/netip"
+import (
+	"context"
+	"net/netip"
+)
 
 // File is where the names of hosts are.
 const File = "/etc/hosts"
@@ -17,7 +20,9 @@ type Entry struct {
 }
 
 // Set makes the entries the owner's only ones. None removes the owner's block.
-func Set(owner string, entries []Entry) error { return set(File, owner, entries) }
+func Set(ctx context.Context, owner string, entries []Entry) error {
+	return set(ctx, File, owner, entries)
+}
 
 // Remove takes the owner's block away and says whether there was one. It needs no daemon.
-func Remove(owner string) (bool, error) { return remove(File, owner) }
+func Remove(ctx context.Context, owner string) (bool, error) { return remove(ctx, File, owner) }

@@ -282,7 +282,7 @@ func (n *Network) forwardOnHost(here *namespace, name string) error {
 		if err := noteForwarding(n.o.Owner, name); err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte("1"), 0); err != nil {
 			return err
 		}
 	}
@@ -302,7 +302,7 @@ func noteForwarding(owner, link string) error {
 	if slices.Contains(strings.Fields(string(old)), link) {
 		return nil
 	}
-	return os.WriteFile(forwardingFile(owner), append(old, link+"\n"...), 0o644)
+	return os.WriteFile(forwardingFile(owner), append(old, link+"\n"...), 0o600)
 }
 
 // hostTable is the owner's nftables table in the host's namespace.

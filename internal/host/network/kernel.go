@@ -79,7 +79,7 @@ func setSysctl(values map[string]string) error {
 		path := filepath.Join("/proc/sys/net", name)
 		old, err := os.ReadFile(path)
 		if err == nil && strings.TrimSpace(string(old)) != value {
-			err = os.WriteFile(path, []byte(value), 0o644)
+			err = os.WriteFile(path, []byte(value), 0)
 		}
 		if err != nil && !(optional && errors.Is(err, os.ErrNotExist)) {
 			errs = append(errs, err)

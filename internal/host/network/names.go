@@ -3,6 +3,8 @@ package network
 import (
 	"net/netip"
 	"path/filepath"
+
+	"github.com/coracle-eks/coracle/internal/host/rundir"
 )
 
 // InternetNamespace is the name of the namespace between the host and the VPCs.
@@ -12,7 +14,7 @@ const InternetNamespace = "internet"
 const MTU = 9001
 
 // runDirectory is where the namespaces of an owner are, and what is known of them besides.
-func runDirectory(owner string) string { return filepath.Join("/run/coracle", owner) }
+func runDirectory(owner string) string { return rundir.Path(owner) }
 
 // NamespacePath is the file on which a namespace of an owner is mounted.
 func NamespacePath(owner, name string) string {

@@ -60,7 +60,7 @@ func makeNamespace(path string) (made bool, err error) {
 		return false, err
 	}
 	// The file is left from before the host booted, or from a crash before the mount.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("make network namespace: %w", err)
 	}
@@ -89,7 +89,7 @@ func shareDirectory(dir string) error {
 	// Two at once would mount one over the other, and hide what is mounted below.
 	sharing.Lock()
 	defer sharing.Unlock()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make directory of network namespaces: %w", err)
 	}
 	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err == nil {

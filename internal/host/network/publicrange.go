@@ -1,39 +1,39 @@
 package network
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/rundir"
 )
 
 // benchmark is the range that public addresses come from: half of the one for benchmarks (RFC 2544), which nobody routes, so that an
 // address of ours is never somebody's.
 var benchmark = netip.MustParsePrefix("198.18.0.0/16")
 
-// claims has a file for each range that was chosen: its owner, and the directory as long as which it is the owner's.
-const claims = "/run/coracle/ranges"
+// claims is the run directory that has a file for each range that was chosen: its owner, and the directory as long as
+// which it is the owner's.
+const claims = "ranges"
 
 // ChoosePublicRange is a /21 of 198.18.0.0/16 that no address and no route of this host uses, and that no other owner has chosen. It is the
 // owner's as long as dir, the data directory, exists, or until [Remove].
-func ChoosePublicRange(owner, dir string) (netip.Prefix, error) {
-	if err := os.MkdirAll(claims, 0o755); err != nil {
-		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
-	}
-	lock, err := os.OpenFile("/run/coracle/lock", os.O_CREATE|os.O_RDWR, 0o644)
+func ChoosePublicRange(ctx context.Context, owner, dir string) (netip.Prefix, error) {
+	unlock, err := rundir.Lock(ctx, "lock")
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: lock %s: %w", lock.Name(), err)
+	defer unlock()
+	if _, err := rundir.Create(claims); err != nil {
+		return netip.Prefix{}, fmt.Errorf("choose a range for public addresses: %w", err)
 	}
 	used, err := usedRanges()
 	if err != nil {
@@ -52,14 +52,14 @@ func ChoosePublicRange(owner, dir string) (netip.Prefix, error) {
 		if overlaps(used, candidate) {
 			continue
 		}
-		return candidate, os.WriteFile(claim, []byte(owner+"\n"+dir), 0o644)
+		return candidate, os.WriteFile(claim, []byte(owner+"\n"+dir), 0o600)
 	}
 	return netip.Prefix{}, errors.New("choose a range for public addresses: all of " + benchmark.String() + " is in use on this host: `coracle reset` frees the range of a data directory")
 }
 
 // unclaim gives back the ranges that an owner has chosen.
 func unclaim(owner string) error {
-	entries, err := os.ReadDir(claims)
+	entries, err := os.ReadDir(rundir.Path(claims))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -67,7 +67,7 @@ func unclaim(owner string) error {
 		return err
 	}
 	for _, e := range entries {
-		claim := filepath.Join(claims, e.Name())
+		claim := rundir.Path(claims, e.Name())
 		if holder, _, err := readClaim(claim); err != nil || holder != owner {
 			continue // somebody else's, or just given back by him
 		}
@@ -84,7 +84,7 @@ func readClaim(file string) (owner, dir string, err error) {
 	return owner, dir, err
 }
 
-func claimOf(r netip.Prefix) string { return filepath.Join(claims, r.Addr().String()) }
+func claimOf(r netip.Prefix) string { return rundir.Path(claims, r.Addr().String()) }
 
 // usedRanges are the parts of the range that this host has addresses or routes in.
 func usedRanges() (used []netip.Prefix, err error) {

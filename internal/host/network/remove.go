@@ -108,7 +108,7 @@ func restoreForwarding(owner string) error {
 		if others[link] {
 			continue
 		}
-		err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/forwarding", []byte("0"), 0o644)
+		err := os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/forwarding", []byte("0"), 0)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("switch forwarding of %s off: %w", link, err)
 		}

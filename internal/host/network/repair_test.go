@@ -322,7 +322,7 @@ func TestPublicRangesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 3 {
 		owner := fmt.Sprintf("range-%d-%08d", i, os.Getpid())
-		r, err := ChoosePublicRange(owner, t.TempDir())
+		r, err := ChoosePublicRange(t.Context(), owner, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)
-	public, err := ChoosePublicRange(w.owner, w.TempDir())
+	public, err := ChoosePublicRange(w.Context(), w.owner, w.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
