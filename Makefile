@@ -14,6 +14,8 @@ DEFAULT     := $(shell sed -n 's/^const Default = "\(.*\)"/\1/p' kubernetes/vers
 TESTED      := 1.35 1.36
 # The add-ons whose components the tests run; "make addons" builds those of all.
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
+# How the tests, and the daemon that they run, are built.
+TESTBUILD   := -tags crashpoints
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon and its tests, so that they share what is compiled.
@@ -44,6 +46,12 @@ daemon: ## build the daemon alone: bin/coracle
 	@echo "building bin/coracle $(VERSION)"
 	@go build -ldflags '$(STAMP)' -o bin/coracle ./cmd/coracle
 
+# The daemon that tests run can be killed at its crash points, which the one of users has not; see internal/crash.
+.PHONY: test-daemon
+test-daemon:
+	@echo "building bin/test/coracle $(VERSION)"
+	@go build $(TESTBUILD) -ldflags '$(STAMP)' -o bin/test/coracle ./cmd/coracle
+
 .PHONY: default-bundle
 default-bundle:
 	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(DEFAULT)
@@ -67,13 +75,13 @@ setup: ## install what the tests need and this machine lacks (aws, kubectl, runc
 	@scripts/setup
 
 .PHONY: test
-test: setup daemon tested-bundles node tested-addons ## set up, build and run the tests
+test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
 	@# The longest first, so that nothing waits for them alone in the end; linked without what debuggers read, in two thirds of the time.
-	go test -ldflags=-w -timeout 25m ./test/nodegroup ./test/nodes ./test/addon ./test/demo ./...
+	go test $(TESTBUILD) -ldflags=-w -timeout 25m ./test/nodegroup ./test/nodes ./test/addon ./test/demo ./...
 
 .PHONY: test-all
-test-all: setup daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
-	CGO_ENABLED=1 CORACLE_TEST=all go test -race -timeout 120m ./...
+test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
+	CGO_ENABLED=1 CORACLE_TEST=all go test $(TESTBUILD) -race -timeout 120m ./...
 	@grep -rl --include='*_test.go' '^func Fuzz' internal | while read -r file; do \
 	  sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file" | while read -r target; do \
 	    echo "fuzzing $$target of $$(dirname "$$file")"; \
@@ -99,7 +107,9 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 check: ## format, vet, staticcheck, and who may import whom
 	@unformatted=$$(gofmt -l cmd internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
+	go vet $(TESTBUILD) ./...
 	go run $(STATICCHECK) ./...
+	go run $(STATICCHECK) $(TESTBUILD) ./...
 	go test ./internal/rooms
 
 .PHONY: docs

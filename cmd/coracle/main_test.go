@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"get":       get,
-			"crash":     crash,
+			"crash":     crashDaemon,
 			"processes": processes,
 			"mode":      mode,
 		},
@@ -107,8 +107,8 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
-// crash DIR SIGKILLs the daemon of a data directory and waits until it is gone.
-func crash(ts *testscript.TestScript, neg bool, args []string) {
+// crashDaemon DIR, "crash" in scripts, SIGKILLs the daemon of a data directory and waits until it is gone.
+func crashDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	dir, err := datadir.At(ts.MkAbs(args[0]))
 	ts.Check(err)
 	pid, held, err := dir.Holder()

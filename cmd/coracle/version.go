@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/version"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -18,7 +19,11 @@ func versionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(t, "coracle\t%s\n", version.String())
+			build := ""
+			if crash.Enabled {
+				build = "\ttest build: " + crash.Environment + " kills it"
+			}
+			fmt.Fprintf(t, "coracle\t%s%s\n", version.String(), build)
 			for _, v := range kubernetes.Versions() {
 				mark := ""
 				if v.Minor == kubernetes.Default {

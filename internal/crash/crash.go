@@ -1,66 +1,23 @@
 // Package crash names the instructions at which a test may kill the daemon.
 //
-// A [Point] stands where something has just been done to the world or to the store and
-// something else must follow. With CORACLE_CRASH_AT set to a point's name, or several with
-// commas between them, the process dies at the first that it reaches with SIGKILL, as if the
-// machine had lost its power; a test that starts it again must see it converge. Without the
-// variable a point costs one comparison.
+// A [Point] stands where something has just been done to the world or to the store and something else must follow. In
+// a test build (go build -tags crashpoints), with CORACLE_CRASH_AT set to a point's name, or several with commas
+// between them, the process dies at the first that it reaches with SIGKILL, as if the machine had lost its power;
+// a test that starts it again must see it converge.
+//
+// In every other build points are nothing: nobody who can set a variable can kill a daemon with it.
 package crash
-
-import (
-	"fmt"
-	"os"
-	"slices"
-	"strings"
-	"sync"
-	"syscall"
-)
 
 // Environment is the variable that names the points to die at.
 const Environment = "CORACLE_CRASH_AT"
 
-// Point is one place to die. The zero Point is none.
-type Point struct {
-	name  string
-	armed bool
-}
-
-var (
-	mu     sync.Mutex
-	points []string
-)
-
-// At defines a point; it is called once for each, from a package's variables.
-func At(name string) Point {
-	mu.Lock()
-	defer mu.Unlock()
-	if slices.Contains(points, name) {
-		panic(fmt.Sprintf("crash: point %q is defined twice", name))
+// Require skips a test that kills a daemon, where that cannot be done. t is a testing.TB.
+func Require(t interface {
+	Helper()
+	Skip(args ...any)
+}) {
+	t.Helper()
+	if !Enabled {
+		t.Skip("this build has no crash points: run the tests with -tags crashpoints, as \"make test\" does")
 	}
-	points = append(points, name)
-	return Point{name: name, armed: slices.Contains(strings.Split(os.Getenv(Environment), ","), name)}
-}
-
-// Name is the point's name.
-func (p Point) Name() string { return p.name }
-
-// Here kills the process if it is to die at this point.
-func (p Point) Here() {
-	if !p.armed {
-		return
-	}
-	fmt.Fprintf(os.Stderr, "crash: dying at %s as %s demands\n", p.name, Environment)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
-		panic(err)
-	}
-	select {} // the signal is on its way
-}
-
-// Points are the names of all points of the program, sorted.
-func Points() []string {
-	mu.Lock()
-	defer mu.Unlock()
-	sorted := slices.Clone(points)
-	slices.Sort(sorted)
-	return sorted
 }

@@ -231,6 +231,7 @@ func TestAdoptionOfAnotherSpecificationReplaces(t *testing.T) {
 }
 
 func TestDaemonKilledBetweenForkAndAnythingElse(t *testing.T) {
+	crash.Require(t)
 	for _, point := range []string{"process/before-fork", "process/after-fork"} {
 		t.Run(point, func(t *testing.T) {
 			f := newFixture(t)

@@ -88,7 +88,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/daemon", "internal/datadir", "internal/etcd", "internal/fields", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
+	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/crash", "internal/daemon", "internal/datadir", "internal/etcd", "internal/fields", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
 		"flags and wiring only"},
 
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),

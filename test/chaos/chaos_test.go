@@ -272,6 +272,7 @@ func (p *phoenix) nothingLeft() {
 // TestTheDaemonMayDieAnywhere lets the daemon die at every marked instruction in the life of a
 // cluster: each time it is started again and dies at the next one that it comes to.
 func TestTheDaemonMayDieAnywhere(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	d := harness.Start(t)
 	p := &phoenix{Daemon: d, t: t, points: slices.DeleteFunc(crash.Points(), func(p string) bool {

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
 
+	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 )
@@ -26,6 +27,7 @@ import (
 // launched, stopped, started, rebooted and terminated. Each time another daemon finds them as they are and goes on: user data runs once,
 // addresses stay where they are and are given to one only, and in the end there is nothing left.
 func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("machines need root")

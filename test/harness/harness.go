@@ -1,9 +1,9 @@
 // Package harness runs a real coracle daemon for end-to-end tests, and the real clients
 // against it: the aws command line, kubectl and the SDK.
 //
-// [Start] builds bin/coracle when it is out of date, starts `coracle serve` over a data
-// directory of the test's own on a free port, and at the end of the test runs
-// `coracle reset` and checks that nothing was left behind, in processes, files or the kernel.
+// [Start] builds the daemon when it is out of date, starts `coracle serve` over a data directory of the test's own on a
+// free port, and at the end of the test runs `coracle reset` and checks that nothing was left behind, in processes, files or
+// the kernel. Tests that are built with -tags crashpoints run a daemon that is, too: bin/test/coracle instead of bin/coracle.
 package harness
 
 import (
@@ -31,6 +31,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
+	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
@@ -44,7 +45,18 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-var build = sync.OnceValues(func() (string, error) {
+var (
+	build = sync.OnceValues(func() (string, error) {
+		if crash.Enabled {
+			return makeDaemon("test-daemon", "test/coracle")
+		}
+		return release()
+	})
+	release = sync.OnceValues(func() (string, error) { return makeDaemon("daemon", "coracle") })
+)
+
+// makeDaemon builds a target of the Makefile, which makes the named program below bin.
+func makeDaemon(target, name string) (string, error) {
 	// The test binaries of several packages run at once and one of them builds.
 	bin := filepath.Join(Root(), "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
@@ -58,16 +70,21 @@ var build = sync.OnceValues(func() (string, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("make", "daemon", "node")
+	cmd := exec.Command("make", target, "node")
 	cmd.Dir = Root()
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make daemon node: %w\n%s", err, text)
+		return "", fmt.Errorf("make %s node: %w\n%s", target, err, text)
 	}
-	return filepath.Join(bin, "coracle"), nil
-})
+	return filepath.Join(bin, name), nil
+}
 
-// Binary is the path of bin/coracle, up to date.
-func Binary(t testing.TB) string {
+// Binary is the path of the daemon that tests run, up to date.
+func Binary(t testing.TB) string { return built(t, build) }
+
+// Release is the path of bin/coracle, up to date: what users run.
+func Release(t testing.TB) string { return built(t, release) }
+
+func built(t testing.TB, build func() (string, error)) string {
 	t.Helper()
 	path, err := build()
 	if err != nil {
@@ -175,7 +192,7 @@ func (d *Daemon) Serve() {
 func (d *Daemon) Launch() {
 	d.t.Helper()
 	cmd := exec.Command(d.binary, "serve", "--data-dir", d.Dir, "--listen", d.listen, "--region", Region)
-	cmd.Env = append(append(os.Environ(), "CORACLE_BUNDLES="+filepath.Join(Root(), "bin", "bundles"), "CORACLE_NODE="+filepath.Join(Root(), "bin", "node")), d.extra...)
+	cmd.Env = append(append(os.Environ(), programs()...), d.extra...)
 	cmd.Stdout, cmd.Stderr = d.log, d.log
 	if err := cmd.Start(); err != nil {
 		d.t.Fatal(err)
@@ -188,6 +205,11 @@ func (d *Daemon) Launch() {
 	d.mu.Lock()
 	d.serve, d.exited = cmd, exited
 	d.mu.Unlock()
+}
+
+// programs are the variables that name the directories of what "make" has built.
+func programs() []string {
+	return []string{"CORACLE_BUNDLES=" + filepath.Join(Root(), "bin", "bundles"), "CORACLE_NODE=" + filepath.Join(Root(), "bin", "node")}
 }
 
 // Log is what the daemons of this data directory have logged so far.
@@ -311,7 +333,7 @@ func (d *Daemon) Command(ctx context.Context, kubeconfig, name string, args ...s
 	if cmd.Err == nil {
 		cmd.Err = d.refresh(ctx, kubeconfig)
 	}
-	cmd.Env = append(append(os.Environ(), d.Env...),
+	cmd.Env = append(append(append(os.Environ(), programs()...), d.Env...),
 		"HOME="+d.home, // no ~/.aws or ~/.kube of the person who runs the tests
 		"PYENV_VERSION="+os.Getenv("PYENV_VERSION"),
 		"AWS_PAGER=", "AWS_MAX_ATTEMPTS=1", "AWS_EC2_METADATA_DISABLED=true",

@@ -46,6 +46,7 @@ func TestMortal(t *testing.T) {
 }
 
 func TestTheControllerMayDieAnywhere(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.stopController()

@@ -77,6 +77,7 @@ func (w *world) mortal(visited map[string]bool) (die func(points ...string)) {
 // TestTheEngineMayDieAnywhere kills the engine at every instruction at which it has just done something. What follows finishes what it began, and an add-on is
 // never called ACTIVE, nor its update Successful, while its objects are half old and half new.
 func TestTheEngineMayDieAnywhere(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	w := newWorld(t, Options{}, 1)
 	visited := map[string]bool{}

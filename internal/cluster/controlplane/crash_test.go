@@ -143,6 +143,7 @@ var (
 )
 
 func TestEveryCrashPointIsVisited(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	visited := slices.Concat(dieCreating, dieUpgrading, dieFailing, dieDeleting)
 	for _, point := range crash.Points() {
@@ -213,6 +214,7 @@ func (m *mortal) complete(t *testing.T, c record.Cluster, minor string) {
 var oneAtATime = os.Getenv("CORACLE_TEST") == "all"
 
 func TestADaemonKilledWhileItCreates(t *testing.T) {
+	crash.Require(t)
 	if !oneAtATime {
 		t.Skip("test/chaos dies at all of these in one life; CORACLE_TEST=all dies at each alone, which takes minutes")
 	}
@@ -230,6 +232,7 @@ func TestADaemonKilledWhileItCreates(t *testing.T) {
 }
 
 func TestADaemonKilledWhileItUpgrades(t *testing.T) {
+	crash.Require(t)
 	needBundle(t, "1.35", "1.36")
 	m := newMortal(t)
 	c := m.create(newCluster("rising", "1.35"))
@@ -266,6 +269,7 @@ func TestADaemonKilledWhileItUpgrades(t *testing.T) {
 }
 
 func TestADaemonKilledWhileItDeletes(t *testing.T) {
+	crash.Require(t)
 	if !oneAtATime {
 		t.Skip("test/chaos dies at all of these in one life; CORACLE_TEST=all dies at each alone, which takes minutes")
 	}

@@ -59,6 +59,7 @@ func mortal(ctx context.Context, etcd, prefix, dir string) error {
 }
 
 func TestEachLineIsShippedOnceHoweverOftenTheDaemonIsKilled(t *testing.T) {
+	crash.Require(t)
 	f := newFixture(t, scheduler, audits)
 	client, prefix := storetest.Client(t), storetest.Prefix(t)
 	var err error

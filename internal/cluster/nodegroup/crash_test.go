@@ -19,6 +19,7 @@ import (
 // TestTheControllerMayDieAnywhereInAnUpdate kills the controller at every instruction at which it has just done something: in all phases of an update, of
 // one that fails, in scaling in and in a repair. What follows finishes what it began, and drains nothing twice.
 func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	w := newWorld(t, nodegroup.Options{DrainTimeout: 4 * time.Second})
 	mortal, visited := w.mortal(), map[string]bool{}

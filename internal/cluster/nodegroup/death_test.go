@@ -94,6 +94,7 @@ func (w *world) mortal() (die func(drain time.Duration, points ...string)) {
 }
 
 func TestTheControllerMayDieAfterEachThingItMakes(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	w := newWorld(t, nodegroup.Options{})
 	w.halt()

@@ -14,6 +14,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/cluster/nodegroup"
+	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -203,6 +204,7 @@ func TestDepartures(t *testing.T) {
 
 // TestANodeIsBackBeforeItWasSeenInTheWarmPool has the controller away while a node that it drained goes into the warm pool and comes back.
 func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	w := newWorld(t, nodegroup.Options{})
 	w.create("warm", 2, reused)

@@ -40,6 +40,7 @@ func prepare(t *testing.T, r *Registry) string {
 
 // A daemon that dies while it makes images leaves nothing that looks finished, and no process: the next makes them.
 func TestADaemonMayDieAnywhere(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("unpacking images needs root")

@@ -60,6 +60,7 @@ func TestMortal(t *testing.T) {
 }
 
 func TestADaemonMayDieAnywhere(t *testing.T) {
+	crash.Require(t)
 	t.Parallel()
 	w := newWorld(t)
 	_, client, server := w.pair()

@@ -1,0 +1,21 @@
+//go:build !crashpoints
+
+package crash
+
+// Enabled reports whether this build can be killed at its points.
+const Enabled = false
+
+// Point is one place to die, in a test build.
+type Point struct{}
+
+// At defines a point, in a test build.
+func At(string) Point { return Point{} }
+
+// Name is the point's name, in a test build.
+func (Point) Name() string { return "" }
+
+// Here does nothing.
+func (Point) Here() {}
+
+// Points are the names of all points of the program: none.
+func Points() []string { return nil }
