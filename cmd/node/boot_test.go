@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"net"
 	"net/http"
@@ -33,6 +35,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/guestfile"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/host/program"
@@ -405,7 +408,14 @@ func (m *machine) read(name string) string {
 }
 
 func (m *machine) report() boot.Report {
-	r, err := boot.Read(filepath.Join(m.spec.Dir, launch.RunDir))
+	data, err := guestfile.Read(filepath.Join(m.spec.Dir, launch.RunDir), boot.File, boot.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return boot.Report{}
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	r, err := boot.Parse(data)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func waitForAddress(ctx context.Context, link string) error {
 // lease is what DHCP would have answered: the host's, or what follows from metadata.
 func (s *Stage) lease(ctx context.Context) (boot.Lease, error) {
 	var lease boot.Lease
-	data, err := os.ReadFile(s.path(boot.Dir + "/" + boot.DHCPFile))
+	data, err := os.ReadFile(s.path(boot.HostDir + "/" + boot.DHCPFile))
 	if err == nil {
 		if err := json.Unmarshal(data, &lease); err != nil {
 			return lease, fmt.Errorf("%s: %w", boot.DHCPFile, err)

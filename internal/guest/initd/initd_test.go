@@ -167,11 +167,18 @@ func TestBootOrderAndReport(t *testing.T) {
 		"default.target.wants/network-online.target": "[Unit]\n",
 		"default.target.wants/cloud-final.service":   "[Unit]\n",
 	})
-	eventually.True(t, "it has booted", func() bool { r, _ := boot.Read(m.dir + "/report"); return !r.FinishedAt.IsZero() })
+	report := func() (boot.Report, error) {
+		data, err := os.ReadFile(filepath.Join(m.dir, "report", boot.File))
+		if err != nil {
+			return boot.Report{}, err
+		}
+		return boot.Parse(data)
+	}
+	eventually.True(t, "it has booted", func() bool { r, _ := report(); return !r.FinishedAt.IsZero() })
 	if got := m.read("order"); got != "first\nsecond\nthird x y\n" {
 		t.Errorf("the order is %q", got)
 	}
-	r, err := boot.Read(m.dir + "/report")
+	r, err := report()
 	if err != nil || !r.Network || r.UserData != boot.Succeeded || fmt.Sprint(r.FailedUnits) != "[bad.service]" {
 		t.Errorf("the report is %+v, %v", r, err)
 	}

@@ -37,7 +37,7 @@ func leaseOf(vpc record.VPC, options map[string][]string) boot.Lease {
 	return l
 }
 
-// writeLease replaces the file when it changes.
+// writeLease replaces the file when it changes. No machine can write in its directory: machines get copies.
 func writeLease(name string, l boot.Lease) error {
 	data, err := json.Marshal(l)
 	if err != nil {
@@ -45,9 +45,6 @@ func writeLease(name string, l boot.Lease) error {
 	}
 	if now, err := os.ReadFile(name); err == nil && bytes.Equal(now, data) {
 		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
 	}
 	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
 	if err := os.WriteFile(next, data, 0o644); err != nil {

@@ -263,7 +263,8 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	h.until(one, "one with failed user data", func(m record.Machine) bool {
 		return m.InstanceStatus == ec2types.SummaryStatusOk && m.UserData == "failed: /var/lib/cloud/scripts/part-001: exit status 3"
 	})
-	if got := h.run(one, "cat /run/coracle/"+boot.DHCPFile); got != `{"nameservers":["10.0.0.2"],"domainName":"eu-west-1.compute.internal"}` {
+	const lease = `{"nameservers":["10.0.0.2"],"domainName":"eu-west-1.compute.internal"}`
+	if got := h.run(one, "cat "+boot.HostDir+"/"+boot.DHCPFile); got != lease {
 		t.Errorf("the lease is %s", got)
 	}
 

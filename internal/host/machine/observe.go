@@ -2,7 +2,8 @@ package machine
 
 import (
 	"context"
-	"io"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/host/machine/guestfile"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -47,11 +49,7 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 			m.State, m.LaunchedAt = ec2types.InstanceStateNameRunning, s.Since
 		}
 	}
-	report, err := boot.Read(filepath.Join(dir, launch.RunDir))
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	m = judge(m, s, p, report)
+	m = judge(m, s, p, c.report(i.ID))
 	changed := c.write(ctx, key, m)
 	after, err := c.consoleSoon(ctx, key, i.ID, settled(m))
 	if changed != nil {
@@ -61,6 +59,23 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 		after = time.Second // whatever becomes of the notices of files
 	}
 	return reconcile.Result{After: after}, err
+}
+
+// report returns what the machine says of its boot. A report that cannot be used is none: the machine, which wrote it,
+// fails its instance status check.
+func (c *Controller) report(id string) boot.Report {
+	data, err := guestfile.Read(filepath.Join(c.dir(id), launch.RunDir), boot.File, boot.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return boot.Report{}
+	}
+	var r boot.Report
+	if err == nil {
+		r, err = boot.Parse(data)
+	}
+	if err != nil {
+		c.log.Warn("a machine's report of its boot is not used", "instance", id, "error", err)
+	}
+	return r
 }
 
 type errText string
@@ -116,7 +131,7 @@ type consoleMark struct {
 
 // consoleSoon writes the console if it has grown, at once when a boot has settled, otherwise not too often; after is when to look again.
 func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool) (after time.Duration, err error) {
-	info, err := os.Stat(filepath.Join(c.dir(id), consoleFile))
+	info, err := os.Lstat(filepath.Join(c.dir(id), consoleFile))
 	if err != nil {
 		return 0, nil // nothing was written yet
 	}
@@ -133,20 +148,14 @@ func (c *Controller) consoleSoon(ctx context.Context, key, id string, done bool)
 
 // console writes the end of a machine's console down.
 func (c *Controller) console(ctx context.Context, key, id string) error {
-	f, err := os.Open(filepath.Join(c.dir(id), consoleFile))
-	if err != nil {
+	output, size, err := guestfile.ReadTail(c.dir(id), consoleFile, consoleLimit)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it never ran
 	}
-	defer f.Close()
-	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	output, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-consoleLimit), consoleLimit))
-	if err != nil {
-		return err
-	}
-	c.consoled.Store(id, consoleMark{info.Size(), time.Now()})
+	c.consoled.Store(id, consoleMark{size, time.Now()})
 	if len(output) == 0 {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
-	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/instancetype"
@@ -349,5 +348,5 @@ func (c *Controller) lease(ctx context.Context, i record.Instance) error {
 		}
 		options = row.Value.Options
 	}
-	return writeLease(filepath.Join(c.dir(i.ID), launch.RunDir, boot.DHCPFile), leaseOf(vpc.Value, options))
+	return writeLease(filepath.Join(c.dir(i.ID), launch.LeaseFile), leaseOf(vpc.Value, options))
 }

@@ -1,20 +1,34 @@
-// Package boot is what a machine tells its host about its boot: one small file, written inside and read outside.
+// Package boot is what a machine and its host tell each other about a boot: a report, which is written inside and read
+// outside, and the DHCP lease, which the host gives. The two lie in different directories, so that neither side reads
+// or writes where the other one decides what a name leads to.
 package boot
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 )
 
-// Dir is the machine's directory that its host reads; File is the report in it.
+// Directories of a machine, and the files in them.
 const (
-	Dir  = "/run/coracle"
-	File = "boot.json"
+	Dir  = "/run/coracle" // for the host: File
+	File = "boot.json"    // a Report
+
+	HostDir  = "/run/host" // the machine's own copy of what its host has for it: DHCPFile
+	DHCPFile = "dhcp.json" // a Lease
+)
+
+// MaxSize is the size of the longest report that is read, in bytes.
+const MaxSize = 64 << 10
+
+// Bounds of the texts in a report: machines write them, and they are kept in the store and shown in terminals.
+const (
+	maxText  = 2 << 10 // bytes
+	maxUnits = 64
 )
 
 // States of a Report.
@@ -39,25 +53,49 @@ type Report struct {
 	FailedUnits []string `json:"failedUnits,omitempty"`
 }
 
-// Read is the report in dir (the machine's Dir, as seen from where the caller is); a zero Report when nothing was reported yet.
-func Read(dir string) (Report, error) {
+// Parse reads what Write has written, or whatever else a machine has put in its place.
+func Parse(data []byte) (Report, error) {
 	var r Report
-	data, err := os.ReadFile(filepath.Join(dir, File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err != nil {
-		return r, err
-	}
 	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("read boot report %s: %w", filepath.Join(dir, File), err)
+		return Report{}, fmt.Errorf("read a boot report: %w", err)
 	}
-	return r, nil
+	switch r.UserData {
+	case "", Running, Succeeded, Failed:
+	default:
+		const states = Running + ", " + Succeeded + " or " + Failed
+		return Report{}, fmt.Errorf("read a boot report: user data is %s, not %.40q", states, r.UserData)
+	}
+	return r.bounded(), nil
+}
+
+// bounded cuts texts that are too long, and takes out what a terminal acts on.
+func (r Report) bounded() Report {
+	r.Failure = printable(r.Failure)
+	units := make([]string, 0, min(len(r.FailedUnits), maxUnits))
+	for _, unit := range r.FailedUnits[:cap(units)] {
+		units = append(units, printable(unit))
+	}
+	if r.FailedUnits = units; len(units) == 0 {
+		r.FailedUnits = nil
+	}
+	return r
+}
+
+func printable(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // Write replaces the report in dir at once, so that a reader sees the old or the new one.
 func Write(dir string, r Report) error {
-	data, err := json.Marshal(r)
+	data, err := json.Marshal(r.bounded())
 	if err != nil {
 		return err
 	}

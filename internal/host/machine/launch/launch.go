@@ -66,7 +66,10 @@ func (s Spec) Write(name string) error { return writeJSON(name, s) }
 const (
 	SpecFile   = "spec.json"
 	StatusFile = "status.json" // a Status; writer: launch
-	RunDir     = "run"         // the machine's /run/coracle
+	// LeaseFile is a boot.Lease. Each boot gives the machine a copy of it (boot.HostDir).
+	LeaseFile = "dhcp.json"
+	// RunDir is the machine's boot.Dir: the machine writes there, and the host reads it by package guestfile.
+	RunDir = "run"
 )
 
 // States of a Status.

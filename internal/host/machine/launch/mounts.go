@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 )
 
@@ -43,16 +44,34 @@ func mountAll(spec Spec, host cgroup.Host) error {
 	if err := spec.Hardware.mount(filepath.Join(spec.Dir, hardwareDir), root); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(root, "run/coracle"), 0o755); err != nil {
+	if err := copyLease(filepath.Join(spec.Dir, LeaseFile), filepath.Join(root, boot.HostDir)); err != nil {
 		return err
 	}
-	own := Mount{Source: filepath.Join(spec.Dir, RunDir), Target: "/run/coracle"}
+	if err := os.MkdirAll(filepath.Join(root, boot.Dir), 0o755); err != nil {
+		return err
+	}
+	own := Mount{Source: filepath.Join(spec.Dir, RunDir), Target: boot.Dir}
 	for _, m := range append([]Mount{own}, spec.Mounts...) {
 		if err := bind(m.Source, filepath.Join(root, m.Target), m.ReadOnly); err != nil {
 			return err
 		}
 	}
 	return pivot(root)
+}
+
+// copyLease gives the machine the DHCP lease, as a file of its own: what the host writes shares nothing with a machine.
+func copyLease(from, dir string) error {
+	lease, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, boot.DHCPFile), lease, 0o644)
 }
 
 // mountDisk mounts what survives a reboot. /usr is a layer of its own, because an overlay over the host's / would hold itself: the

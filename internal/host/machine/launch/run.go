@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -17,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/guestfile"
 )
 
 // second is the argument that makes the program its second stage. It finds the spec and a pipe for errors at these descriptors.
@@ -164,7 +163,7 @@ func (m *machine) start() (*os.Process, error) {
 		}
 	}
 	// What an earlier boot has reported is not about this one.
-	if err := os.Remove(filepath.Join(m.spec.Dir, RunDir, boot.File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := guestfile.Clear(filepath.Join(m.spec.Dir, RunDir)); err != nil {
 		return nil, err
 	}
 	if err := enterNetwork(m.spec.Network); err != nil {
