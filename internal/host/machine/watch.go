@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/time/rate"
 
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
@@ -19,12 +21,25 @@ import (
 type watcher struct {
 	log *slog.Logger
 
-	mu   sync.Mutex
-	w    *fsnotify.Watcher // nil while it does not run, or cannot
-	keys map[string]string // by watched directory
+	mu      sync.Mutex
+	w       *fsnotify.Watcher   // nil while it does not run, or cannot
+	watched map[string]*watched // by directory
 }
 
-func newWatcher(log *slog.Logger) *watcher { return &watcher{log: log, keys: map[string]string{}} }
+// watched is a directory of a machine.
+type watched struct {
+	key string
+	// limit bounds how busy a machine can keep the controller: it writes its report as often as it likes.
+	limit *rate.Limiter
+}
+
+// Notices of a directory that are passed on at once; further ones wait for a pause.
+const (
+	noticesAtOnce = 20
+	noticePause   = time.Second
+)
+
+func newWatcher(log *slog.Logger) *watcher { return &watcher{log: log, watched: map[string]*watched{}} }
 
 // run is a reconcile.Source.
 func (w *watcher) run(ctx context.Context, changed func(string)) {
@@ -37,8 +52,8 @@ func (w *watcher) run(ctx context.Context, changed func(string)) {
 	defer notices.Close()
 	w.mu.Lock()
 	w.w = notices
-	missed := make([]string, 0, len(w.keys))
-	for dir := range w.keys {
+	missed := make([]string, 0, len(w.watched))
+	for dir := range w.watched {
 		missed = append(missed, dir)
 	}
 	w.mu.Unlock()
@@ -50,6 +65,8 @@ func (w *watcher) run(ctx context.Context, changed func(string)) {
 		w.w = nil
 		w.mu.Unlock()
 	}()
+	delayed := map[string]bool{} // keys of whom to tell after the pause
+	var pause <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -59,11 +76,24 @@ func (w *watcher) run(ctx context.Context, changed func(string)) {
 				continue
 			}
 			w.mu.Lock()
-			key := w.keys[filepath.Dir(e.Name)]
+			d := w.watched[filepath.Dir(e.Name)]
 			w.mu.Unlock()
-			if key != "" {
+			switch {
+			case d == nil:
+			case d.limit.Allow():
+				changed(d.key)
+			default:
+				delayed[d.key] = true
+				if pause == nil {
+					pause = time.After(noticePause)
+				}
+			}
+		case <-pause:
+			for key := range delayed {
 				changed(key)
 			}
+			clear(delayed)
+			pause = nil
 		case err := <-notices.Errors:
 			w.log.Debug("a notice of a file was lost", "error", err)
 		}
@@ -74,8 +104,11 @@ func (w *watcher) run(ctx context.Context, changed func(string)) {
 func (w *watcher) add(dir, key string) error {
 	for _, d := range []string{dir, filepath.Join(dir, launch.RunDir)} {
 		w.mu.Lock()
-		known, notices := w.keys[d] == key, w.w
-		w.keys[d] = key
+		before, notices := w.watched[d], w.w
+		known := before != nil && before.key == key
+		if !known {
+			w.watched[d] = &watched{key: key, limit: rate.NewLimiter(rate.Every(noticePause), noticesAtOnce)}
+		}
 		w.mu.Unlock()
 		if known || notices == nil {
 			continue
@@ -92,7 +125,7 @@ func (w *watcher) add(dir, key string) error {
 func (w *watcher) remove(dir string) {
 	for _, d := range []string{dir, filepath.Join(dir, launch.RunDir)} {
 		w.mu.Lock()
-		delete(w.keys, d)
+		delete(w.watched, d)
 		notices := w.w
 		w.mu.Unlock()
 		if notices != nil {
