@@ -1,0 +1,27 @@
+package usernamespace
+
+import (
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// MapMount mounts the directory over itself so that the IDs of its files are those of the user namespace: what root of the host owns belongs to
+// root inside. What is mounted below stays behind. The calling thread needs a mount namespace of its own. Once the mount
+// is there, only who acts as a user of the namespace can make files in it.
+func MapMount(dir string, namespace *os.File) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return &fs.PathError{Op: "clone the mount of", Path: dir, Err: err}
+	}
+	defer unix.Close(fd)
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(namespace.Fd())}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return &fs.PathError{Op: "map the IDs of the mount of", Path: dir, Err: err}
+	}
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return &fs.PathError{Op: "mount with mapped IDs", Path: dir, Err: err}
+	}
+	return nil
+}

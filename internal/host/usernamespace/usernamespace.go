@@ -1,0 +1,81 @@
+// Package usernamespace gives machines user namespaces: root inside a machine is an unprivileged user of the host, whatever it mounts.
+//
+// A machine's user namespace maps its IDs 0 to 65535 to a range of the host's that no other machine has. It is made together with the
+// network namespace of the instance ([Create]), which it owns and which keeps it: [Of] finds it again. What runs in the machine is
+// started in it ([Start]), and the machine's files are shown to it through ID-mapped mounts ([MapMount]), so that on the disk they have the
+// IDs that they have inside, and a disk does not depend on the range. [Check] says why a host cannot do that.
+//
+// https://man7.org/linux/man-pages/man7/user_namespaces.7.html and https://docs.kernel.org/filesystems/idmappings.html
+package usernamespace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ranges of the host's IDs are given to machines between First and Last: systemd leaves them free, no /etc/subuid begins there, and they
+// fit into 31 bits. https://systemd.io/UIDS-GIDS/
+const (
+	First uint32 = 0x70000000
+	Last  uint32 = 0x7ffeffff
+	// Size is the number of IDs in a range.
+	Size uint32 = 65536
+)
+
+// Create makes a user namespace with the range that begins at first, and further namespaces that it owns: those of the flags. While f runs, they
+// are those of the process whose ID it gets; afterwards they last as long as something refers to them.
+func Create(first uint32, flags uintptr, f func(pid int) error) error {
+	if first < First || first > Last-Size+1 || first%Size != 0 {
+		return fmt.Errorf("create a user namespace: no range of IDs begins at %d", first)
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // who is traced belongs to a thread
+		defer runtime.UnlockOSThread()
+		done <- create(first, flags, f)
+	}()
+	return <-done
+}
+
+func create(first uint32, flags uintptr, f func(pid int) error) error {
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(first), Size: int(Size)}}
+	p, err := os.StartProcess("/proc/self/exe", []string{"user-namespace"}, &os.ProcAttr{
+		Env: []string{},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER | flags, UidMappings: ids, GidMappings: ids, GidMappingsEnableSetgroups: true,
+			Ptrace:    true, // it stops before the first instruction of its program
+			Pdeathsig: syscall.SIGKILL,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("create a user namespace: %w", err)
+	}
+	err = f(p.Pid)
+	killed := p.Kill()
+	_, waited := p.Wait()
+	return errors.Join(err, killed, waited)
+}
+
+// Of opens the user namespace that owns a namespace; nil when that is the host's own, or this process's.
+func Of(namespace *os.File) (*os.File, error) {
+	fd, err := unix.IoctlRetInt(int(namespace.Fd()), unix.NS_GET_USERNS)
+	if err != nil {
+		return nil, fmt.Errorf("find the user namespace of %s: %w", namespace.Name(), err)
+	}
+	owner := os.NewFile(uintptr(fd), "user namespace of "+namespace.Name())
+	var of, own unix.Stat_t
+	err = unix.Fstat(fd, &of)
+	if err == nil {
+		err = unix.Stat("/proc/thread-self/ns/user", &own)
+	}
+	if err != nil || of.Ino == own.Ino {
+		owner.Close()
+		return nil, err
+	}
+	return owner, nil
+}
