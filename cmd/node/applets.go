@@ -21,8 +21,7 @@ import (
 
 // applets are the programs by name.
 var applets = map[string]applet{
-	"launch":         launch.Main,
-	launch.InCgroups: launch.EnterCgroups,
+	"launch": launch.Main,
 
 	"init":       func([]string) int { return initd.Main(initd.Options{}) },
 	"exec-unit":  initd.ExecUnit,

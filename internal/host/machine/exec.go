@@ -6,24 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -216,36 +215,15 @@ func isInit(pid, launch int) bool {
 
 // execIn enters the machine with the calling thread, and forks there.
 func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Command) (int, error) {
-	attributes := &syscall.SysProcAttr{}
-	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
-	var cgroups *os.File // the machine's namespace of control groups, with version 2
-	if leaf := group.Leaf("exec.scope"); leaf != "" {
-		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return 0, err
-		}
-		dir, err := os.Open(leaf)
-		if err != nil {
-			return 0, err
-		}
-		defer dir.Close()
-		attributes.UseCgroupFD, attributes.CgroupFD = true, int(dir.Fd())
-		// Who is in that namespace may not put a process of another into it ("nsdelegate"): the command enters it by itself.
-		if cgroups, err = os.Open(fmt.Sprintf("/proc/%d/ns/cgroup", init.pid)); err != nil {
-			return 0, fmt.Errorf("the machine ended: %w", err)
-		}
-		defer cgroups.Close()
-		namespaces &^= unix.CLONE_NEWCGROUP
-	} else {
-		leave, err := group.EnterThread()
-		if err != nil {
-			return 0, err
-		}
-		defer leave()
+	in, err := openInside(init.pid, group)
+	if err != nil {
+		return 0, err
 	}
+	defer in.close()
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, err
 	}
-	if err := unix.Setns(int(init.pidfd.Fd()), namespaces); err != nil {
+	if err := unix.Setns(int(init.pidfd.Fd()), unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC); err != nil {
 		return 0, fmt.Errorf("enter the machine: %w", err)
 	}
 	env := environment()
@@ -253,37 +231,197 @@ func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Comman
 	if err != nil {
 		return exit, err
 	}
-	cmd := exec.CommandContext(ctx, path)
-	cmd.Args, cmd.Env, cmd.Dir, cmd.SysProcAttr = c.Args, env, "/", attributes
-	if cgroups != nil {
-		cmd.Path, cmd.Args = rootfs.Init, append([]string{launch.InCgroups, path}, c.Args...)
-		cmd.ExtraFiles = []*os.File{cgroups}
-	}
+	dir := "/"
 	if info, err := os.Stat("/root"); err == nil && info.IsDir() {
-		cmd.Dir = "/root"
+		dir = "/root"
 	}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
+	start := func(files []*os.File) (*os.Process, error) {
+		return usernamespace.Start(usernamespace.Command{
+			Namespace: in.users, Groups: in.groups, GroupNamespace: in.groupNamespace, Path: path, Dir: dir, Args: c.Args, Env: env, Files: files, Terminal: c.TTY,
+		})
+	}
 	if c.TTY {
-		return withTerminal(cmd, c)
+		return withTerminal(ctx, start, in.userID, c)
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
-	return status(cmd.Run())
+	return withStreams(ctx, start, c)
 }
 
-// status tells a command that failed from one that could not be run.
-func status(err error) (int, error) {
-	var failed *exec.ExitError
-	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-		return 0, nil
-	case !errors.As(err, &failed):
+// inside are the parts of a machine that only a process of its own can enter, which the calling thread is not.
+type inside struct {
+	users          *os.File // the user namespace; nil: the host's
+	userID         int      // root of the machine, on the host
+	groups         []*os.File
+	groupNamespace *os.File
+}
+
+// openInside opens them, while the calling thread is on the host.
+func openInside(init int, group cgroup.Group) (_ *inside, err error) {
+	in := &inside{}
+	defer func() {
+		if err != nil {
+			in.close()
+		}
+	}()
+	if in.groups, err = group.OpenProcesses("exec.scope"); err != nil {
+		return nil, err
+	}
+	if in.groupNamespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/cgroup", init)); err != nil {
+		return nil, fmt.Errorf("the machine ended: %w", err)
+	}
+	if in.users, err = usernamespace.OfProcess(init); err != nil || in.users == nil {
+		return in, err
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", init))
+	if err != nil {
+		return nil, fmt.Errorf("the machine ended: %w", err)
+	}
+	var first int
+	if _, err := fmt.Sscan(string(data), &first, &in.userID); err != nil {
+		return nil, fmt.Errorf("read the user IDs of the machine: %w", err)
+	}
+	return in, nil
+}
+
+func (in *inside) close() {
+	for _, f := range append(in.groups, in.users, in.groupNamespace) {
+		f.Close() // of a nil file is an error and nothing else
+	}
+}
+
+// starter starts a command with its standard files.
+type starter func(files []*os.File) (*os.Process, error)
+
+// patience is how long a command may take to end after it was told to, and others to close its output after it has ended.
+const patience = 10 * time.Second
+
+// withStreams runs a command with the caller's input and output.
+func withStreams(ctx context.Context, start starter, c Command) (int, error) {
+	s := &streams{}
+	defer s.close()
+	if err := s.open(c); err != nil {
 		return notExecutable, err
 	}
-	if s := failed.Sys().(syscall.WaitStatus); s.Signaled() {
+	p, err := start(s.files)
+	s.give()
+	if err != nil {
+		return notExecutable, err
+	}
+	exit, err := wait(ctx, p)
+	s.drain()
+	return exit, err
+}
+
+// wait waits for a process. The end of ctx ends it.
+func wait(ctx context.Context, p *os.Process) (exit int, err error) {
+	ended := make(chan struct{})
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		_ = p.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = p.Kill()
+		}
+	})
+	state, err := p.Wait()
+	close(ended)
+	if !stop() {
+		<-told
+	}
+	if err != nil {
+		return notExecutable, err
+	}
+	if s := state.Sys().(syscall.WaitStatus); s.Signaled() {
 		return 128 + int(s.Signal()), nil
 	}
-	return failed.ExitCode(), nil
+	return state.ExitCode(), nil
+}
+
+// streams are the standard files of a command. Readers and writers of the caller that are no files are at the other end of a pipe.
+type streams struct {
+	files  []*os.File // the command's
+	given  []*os.File // of those, what is only the command's
+	kept   []*os.File // our ends
+	copies sync.WaitGroup
+}
+
+func (s *streams) open(c Command) error {
+	switch in := c.Stdin.(type) {
+	case *os.File:
+		s.files = append(s.files, in)
+	default:
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		s.files, s.given = append(s.files, r), append(s.given, r)
+		if in == nil {
+			w.Close()
+			break
+		}
+		s.kept = append(s.kept, w)
+		go func() { // it may wait for input when the command has long ended
+			_, _ = io.Copy(w, in)
+			w.Close()
+		}()
+	}
+	if err := s.output(c.Stdout); err != nil {
+		return err
+	}
+	if same(c.Stdout, c.Stderr) {
+		s.files = append(s.files, s.files[1])
+		return nil
+	}
+	return s.output(c.Stderr)
+}
+
+func (s *streams) output(to io.Writer) error {
+	if f, ok := to.(*os.File); ok {
+		s.files = append(s.files, f)
+		return nil
+	}
+	if to == nil {
+		to = io.Discard
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	s.files, s.given, s.kept = append(s.files, w), append(s.given, w), append(s.kept, r)
+	s.copies.Go(func() { _, _ = io.Copy(to, r) }) // ends when nobody has the other end, or this one is closed
+	return nil
+}
+
+// same reports whether two writers are one, to which two must not write at once.
+func same(a, b io.Writer) bool {
+	defer func() { _ = recover() }() // of values that cannot be compared
+	return a == b
+}
+
+// give closes what the command has for itself.
+func (s *streams) give() {
+	for _, f := range s.given {
+		f.Close()
+	}
+	s.given = nil
+}
+
+// drain reads what is left of the output, unless something in the background keeps it open.
+func (s *streams) drain() {
+	done := make(chan struct{})
+	go func() { s.copies.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
+}
+
+func (s *streams) close() {
+	s.give()
+	for _, f := range s.kept {
+		f.Close()
+	}
 }
 
 // environment is that of a login shell of root, with what the machine's /etc/environment adds.
@@ -337,14 +475,16 @@ func lookPath(name string, env []string) (path string, exit int, err error) {
 }
 
 // withTerminal runs a command with a terminal of the machine, where the calling thread is.
-func withTerminal(cmd *exec.Cmd, c Command) (int, error) {
+func withTerminal(ctx context.Context, start starter, owner int, c Command) (int, error) {
 	master, slave, err := openTerminal()
 	if err != nil {
 		return 0, fmt.Errorf("open a terminal in the machine: %w", err)
 	}
 	defer master.Close()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
+	if err := slave.Chown(owner, -1); err != nil {
+		slave.Close()
+		return 0, fmt.Errorf("hand the terminal over: %w", err)
+	}
 	if outer, ok := c.Stdin.(*os.File); ok && term.IsTerminal(int(outer.Fd())) {
 		resize := func() {
 			if size, err := unix.IoctlGetWinsize(int(outer.Fd()), unix.TIOCGWINSZ); err == nil {
@@ -362,11 +502,12 @@ func withTerminal(cmd *exec.Cmd, c Command) (int, error) {
 		}()
 		before, err := term.MakeRaw(int(outer.Fd()))
 		if err != nil {
+			slave.Close()
 			return 0, err
 		}
 		defer func() { _ = term.Restore(int(outer.Fd()), before) }()
 	}
-	err = cmd.Start()
+	p, err := start([]*os.File{slave, slave, slave})
 	slave.Close()
 	if err != nil {
 		return notExecutable, err
@@ -382,12 +523,12 @@ func withTerminal(cmd *exec.Cmd, c Command) (int, error) {
 		_, _ = io.Copy(c.Stdout, master) // ends with EIO when nothing has the other end open
 		close(shown)
 	}()
-	err = cmd.Wait()
+	exit, err := wait(ctx, p)
 	select {
 	case <-shown:
 	case <-time.After(time.Second): // something in the background keeps the terminal
 	}
-	return status(err)
+	return exit, err
 }
 
 func openTerminal() (master, slave *os.File, err error) {

@@ -85,6 +85,9 @@ type Network interface {
 	Plugged(instanceID string) (bool, error)
 	// Namespace is the path of a network namespace; a machine's is named by its instance ID.
 	Namespace(name string) string
+	// UserID is the first of the host's user and group IDs that an instance's machine has, whose user namespace owns its network namespace;
+	// 0 when that is the host's own.
+	UserID(instanceID string) (uint32, error)
 	// Source tells the EC2Keys of instances for which Plugged may have changed.
 	Source() reconcile.Source
 }

@@ -43,12 +43,18 @@ type plugs struct {
 
 	mu      sync.Mutex
 	plugged map[string]bool
+	users   map[string]uint32
 }
 
 func (p *plugs) Plugged(id string) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.plugged[id], nil
+}
+func (p *plugs) UserID(id string) (uint32, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.users[id], nil
 }
 func (p *plugs) Namespace(name string) string { return filepath.Join(p.dir, name) }
 func (p *plugs) Source() reconcile.Source     { return reconcile.Channel(p.changed) }
@@ -62,6 +68,8 @@ type host struct {
 	network *plugs
 	image   func(context.Context, record.Instance) (Image, error)
 
+	ownUsers bool // machines have user namespaces
+
 	processes *process.Supervisor
 	stop      func()
 }
@@ -70,7 +78,7 @@ const account, region = "111122223333", "eu-west-1"
 
 func newHost(t testing.TB) *host {
 	h := &host{t: t, owner: machinetest.Owner(t), dir: t.TempDir(), store: storetest.New(t)}
-	h.network = &plugs{dir: filepath.Join(h.dir, "netns"), changed: make(chan string, 16), plugged: map[string]bool{}}
+	h.network = &plugs{dir: filepath.Join(h.dir, "netns"), changed: make(chan string, 16), plugged: map[string]bool{}, users: map[string]uint32{}}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -181,9 +189,14 @@ func (h *host) launch(id, kind string, edit ...func(*record.Instance)) {
 // plug connects an instance's network.
 func (h *host) plug(id string) {
 	h.t.Helper()
-	machinetest.Network(h.t, h.network.dir, id)
+	var user uint32
+	if h.ownUsers {
+		_, user = machinetest.UserNetwork(h.t, h.network.dir, id)
+	} else {
+		machinetest.Network(h.t, h.network.dir, id)
+	}
 	h.network.mu.Lock()
-	h.network.plugged[id] = true
+	h.network.plugged[id], h.network.users[id] = true, user
 	h.network.mu.Unlock()
 	h.network.changed <- key(id)
 }
@@ -464,7 +477,17 @@ func TestWhatCannotBeLaunchedIsTerminatedWithTheReason(t *testing.T) {
 
 func TestCommandsInAMachine(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
+	for name, own := range map[string]bool{"host's users": false, "own users": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.ownUsers = own
+			testCommands(t, h)
+		})
+	}
+}
+
+func testCommands(t *testing.T, h *host) {
 	h.plug(one)
 	h.launch(one, "m5.large")
 	h.until(one, "running", inState(ec2types.InstanceStateNameRunning))
@@ -492,6 +515,7 @@ func TestCommandsInAMachine(t *testing.T) {
 		"no such command":       {args: []string{"no-such-command"}, exit: 127, err: "no-such-command: command not found"},
 		"not executable":        {args: []string{"/etc/machine-id"}, exit: 126, err: "not executable"},
 		"its own processes":     {args: []string{"sh", "-c", "cat /proc/1/comm"}, out: "coracle-node\n"},
+		"root":                  {args: []string{"sh", "-c", "id -u; id -g; touch /root/mine && stat -c %u:%g /root/mine"}, out: "0\n0\n0:0\n"},
 		"its own host name":     {args: []string{"hostname"}, out: "ip-10-0-0-4.eu-west-1.compute.internal\n"},
 		"a login's environment": {args: []string{"sh", "-c", "echo $HOME $USER; pwd"}, out: "/root root\n/root\n"},
 		"a terminal":            {tty: true, args: []string{"sh", "-c", "tty; stty size"}, out: "/dev/pts/"},
@@ -507,6 +531,13 @@ func TestCommandsInAMachine(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, c.err)
 			}
 		})
+	}
+	owner, _, _ := do(false, "", "readlink", "/proc/self/ns/user")
+	if first, _, _ := do(false, "", "readlink", "/proc/1/ns/user"); owner == "" || first != owner {
+		t.Errorf("a command is in user namespace %q, init in %q", owner, first)
+	}
+	if terminal, _, _ := do(true, "", "sh", "-c", "stat -c owner=%u $(tty)"); !strings.Contains(terminal, "owner=0") {
+		t.Errorf("root does not own its terminal: %s", terminal)
 	}
 	init, err := findInit(machinetest.Identity(h.owner), one)
 	if err != nil {

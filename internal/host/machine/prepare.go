@@ -259,10 +259,14 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 	if err := conceal(skeleton, &mounts); err != nil {
 		return launch.Spec{}, err
 	}
+	user, err := c.o.Network.UserID(i.ID)
+	if err != nil {
+		return launch.Spec{}, err
+	}
 	memory := launch.MemTotal(kind.MemoryMiB)
 	return launch.Spec{
 		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, Skeleton: skeleton, Mounts: mounts,
-		Network: c.o.Network.Namespace(i.ID), Hostname: hostname,
+		Network: c.o.Network.Namespace(i.ID), UserID: user, Hostname: hostname,
 		Size: cgroup.Limits{CPUs: kind.VCPU, MemoryBytes: memory << 10},
 		Hardware: launch.Hardware{
 			InstanceID: i.ID, InstanceType: kind.Name, CPUs: kind.VCPU, ThreadsPerCore: kind.ThreadsPerCore, ClockMHz: kind.ClockGHz * 1000,

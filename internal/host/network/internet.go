@@ -367,9 +367,13 @@ func (n *Network) holders(ctx context.Context) (map[string]bool, error) {
 // collect removes the namespaces that nobody is plugged into.
 func (n *Network) collect(ctx context.Context) error {
 	// The directory is read before the store: what was made since is not in this list.
-	entries, err := os.ReadDir(filepath.Dir(n.Namespace("x")))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	var entries []os.DirEntry
+	for _, file := range []string{n.Namespace("x"), userIDFile(n.o.Owner, "x")} {
+		more, err := os.ReadDir(filepath.Dir(file))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		entries = append(entries, more...)
 	}
 	used, err := n.holders(ctx)
 	if err != nil {
@@ -384,7 +388,7 @@ func (n *Network) collect(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := removeNamespace(n.Namespace(e.Name())); err != nil {
+		if err := removeHolder(n.o.Owner, e.Name()); err != nil {
 			return err
 		}
 	}

@@ -56,15 +56,9 @@ func makeNamespace(path string) (made bool, err error) {
 	if there, err := isNamespace(path); there || err != nil {
 		return false, err
 	}
-	if err := shareDirectory(filepath.Dir(path)); err != nil {
+	if err := makeMountPoint(path); err != nil {
 		return false, err
 	}
-	// The file is left from before the host booted, or from a crash before the mount.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
-	if err != nil {
-		return false, fmt.Errorf("make network namespace: %w", err)
-	}
-	f.Close()
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and with it its place in the namespace
@@ -79,6 +73,18 @@ func makeNamespace(path string) (made bool, err error) {
 		return false, fmt.Errorf("make network namespace %s: %w", path, err)
 	}
 	return true, nil
+}
+
+// makeMountPoint makes the file on which a namespace is mounted. It may be left from before the host booted, or from a crash before the mount.
+func makeMountPoint(path string) error {
+	if err := shareDirectory(filepath.Dir(path)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("make network namespace: %w", err)
+	}
+	return f.Close()
 }
 
 var sharing sync.Mutex

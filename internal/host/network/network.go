@@ -52,6 +52,9 @@ type Options struct {
 	// Real says whether an instance has a machine with a network. Without one no port is made for its ENIs, of
 	// which there may be thousands. All have when it is nil.
 	Real func(record.Instance) bool
+	// UserNamespaces gives the namespace of each instance to a user namespace of its own, in which its machine is to run ([Network.UserID]).
+	// Namespaces that are there already stay as they are.
+	UserNamespaces bool
 }
 
 // Network makes VPCs of the store on this host.
@@ -209,7 +212,7 @@ func (n *Network) unplugHolder(key, holder string) error {
 	n.mu.Lock()
 	delete(n.held[key], holder)
 	n.mu.Unlock()
-	return removeNamespace(n.Namespace(holder))
+	return removeHolder(n.o.Owner, holder)
 }
 
 // lock serialises what is done to one VPC, or to the internet; it answers how to end that.

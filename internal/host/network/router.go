@@ -156,7 +156,7 @@ func (r *router) unplug(ctx context.Context) error {
 			return err
 		}
 		if !used[holder] {
-			if err := removeNamespace(r.n.Namespace(holder)); err != nil {
+			if err := removeHolder(r.n.o.Owner, holder); err != nil {
 				return err
 			}
 		}
@@ -171,7 +171,7 @@ func (r *router) plug(p port) error {
 		return err
 	}
 	path := r.n.Namespace(p.holder)
-	if _, err := makeNamespace(path); err != nil {
+	if err := makeHolder(r.n.o.Owner, p.holder, p.kind == instanceHolder && r.n.o.UserNamespaces); err != nil {
 		return err
 	}
 	inside, err := open(path)

@@ -18,6 +18,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -60,7 +61,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	w.Network, err = New(Options{Store: w.store, Owner: w.owner, PublicRange: public, Region: region, Log: log})
+	w.Network, err = New(Options{Store: w.store, Owner: w.owner, PublicRange: public, Region: region, Log: log, UserNamespaces: usernamespace.Check(w.TempDir()) == nil})
 	if err != nil {
 		t.Fatal(err)
 	}

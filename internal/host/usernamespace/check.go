@@ -35,8 +35,8 @@ func Check(dir string) error {
 		defer namespace.Close()
 		done := make(chan error)
 		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread and its mount namespace end here
-			done <- tryDisk(at, namespace)
+			runtime.LockOSThread() // and never unlocked: the thread ends here, unless it is the first one, which cannot
+			done <- InMountNamespace(func() error { return tryDisk(at, namespace) })
 		}()
 		if err := <-done; err != nil {
 			return err
@@ -45,14 +45,8 @@ func Check(dir string) error {
 	})
 }
 
-// tryDisk mounts what a machine's disk consists of, in a mount namespace of the calling thread.
+// tryDisk mounts what a machine's disk consists of.
 func tryDisk(at string, namespace *os.File) error {
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return err
-	}
-	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return err
-	}
 	for _, d := range []string{"upper", "work", "mnt"} {
 		if err := os.Mkdir(filepath.Join(at, d), 0o755); err != nil {
 			return err

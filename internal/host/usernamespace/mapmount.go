@@ -1,6 +1,8 @@
 package usernamespace
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
@@ -24,4 +26,25 @@ func MapMount(dir string, namespace *os.File) error {
 		return &fs.PathError{Op: "mount with mapped IDs", Path: dir, Err: err}
 	}
 	return nil
+}
+
+// InMountNamespace calls f with the calling thread in a mount namespace of its own, of which nothing is seen by others. The goroutine must be locked to its
+// thread, and stay so.
+func InMountNamespace(f func() error) error {
+	before, err := os.Open("/proc/thread-self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	err = unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err == nil {
+		err = f()
+	}
+	if back := unix.Setns(int(before.Fd()), unix.CLONE_NEWNS); back != nil {
+		err = errors.Join(err, fmt.Errorf("return to the host's mount namespace: %w", back))
+	}
+	return err
 }

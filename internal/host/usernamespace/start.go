@@ -15,7 +15,11 @@ import (
 
 // Command is a program to start as root of a user namespace.
 type Command struct {
-	Namespace *os.File
+	Namespace *os.File // the user namespace; nil: the calling thread's
+	// Groups are the files of control groups to enter first (cgroup.procs), open for writing, and GroupNamespace, unless nil, the namespace of
+	// control groups to enter then.
+	Groups         []*os.File
+	GroupNamespace *os.File
 	// Cloneflags are further namespaces to make, which the user namespace owns.
 	Cloneflags uintptr
 	// Path and Dir are looked up where the calling thread is. A relative Path begins at Dir, and Dir, when empty, is the thread's own.
@@ -29,7 +33,8 @@ type Command struct {
 
 // The steps that may fail in the child.
 const (
-	stepEnter = iota + 1
+	stepGroups = iota + 1
+	stepEnter
 	stepIdentity
 	stepNamespaces
 	stepFiles
@@ -39,13 +44,16 @@ const (
 )
 
 var steps = map[int]string{
-	stepEnter: "enter the user namespace", stepIdentity: "become root of the user namespace", stepNamespaces: "make the machine's namespaces",
+	stepGroups: "enter the control groups",
+	stepEnter:  "enter the user namespace", stepIdentity: "become root of the user namespace", stepNamespaces: "make the machine's namespaces",
 	stepFiles: "pass files on", stepTerminal: "take the terminal", stepDirectory: "enter the directory", stepExec: "start the program",
 }
 
 // child is all that the child needs: after a fork there is no memory to be had.
 type child struct {
-	namespace, cloneflags uintptr
+	groups                []uintptr
+	groupNamespace        uintptr // 0: none
+	namespace, cloneflags uintptr // 0: none
 	path, dir             *byte
 	argv, envp            **byte
 	files                 []uintptr
@@ -91,8 +99,17 @@ func Start(c Command) (*os.Process, error) {
 }
 
 func prepare(c Command, status *os.File) (*child, error) {
-	raw := &child{namespace: c.Namespace.Fd(), cloneflags: c.Cloneflags, terminal: c.Terminal}
+	raw := &child{cloneflags: c.Cloneflags, terminal: c.Terminal}
 	var err error
+	for _, f := range c.Groups {
+		raw.groups = append(raw.groups, f.Fd())
+	}
+	if c.GroupNamespace != nil {
+		raw.groupNamespace = c.GroupNamespace.Fd()
+	}
+	if c.Namespace != nil {
+		raw.namespace = c.Namespace.Fd()
+	}
 	if raw.path, err = syscall.BytePtrFromString(c.Path); err != nil {
 		return nil, err
 	}
@@ -152,6 +169,7 @@ func wait(c Command, pid int, status io.Reader) (*os.Process, error) {
 //go:nocheckptr
 func fork(c *child) (pid uintptr, errno syscall.Errno) {
 	var (
+		zero  = [1]byte{'0'}
 		step  int64
 		value int64
 		fd    uintptr
@@ -161,9 +179,22 @@ func fork(c *child) (pid uintptr, errno syscall.Errno) {
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}
+	step = stepGroups
+	for i = range c.groups {
+		if _, _, errno = syscall.RawSyscall6(syscall.SYS_WRITE, c.groups[i], uintptr(unsafe.Pointer(&zero)), 1, 0, 0, 0); errno != 0 {
+			goto failed
+		}
+	}
+	if c.groupNamespace != 0 {
+		if _, _, errno = syscall.RawSyscall6(unix.SYS_SETNS, c.groupNamespace, unix.CLONE_NEWCGROUP, 0, 0, 0, 0); errno != 0 {
+			goto failed
+		}
+	}
 	step = stepEnter
-	if _, _, errno = syscall.RawSyscall6(unix.SYS_SETNS, c.namespace, unix.CLONE_NEWUSER, 0, 0, 0, 0); errno != 0 {
-		goto failed
+	if c.namespace != 0 {
+		if _, _, errno = syscall.RawSyscall6(unix.SYS_SETNS, c.namespace, unix.CLONE_NEWUSER, 0, 0, 0, 0); errno != 0 {
+			goto failed
+		}
 	}
 	step = stepIdentity
 	if _, _, errno = syscall.RawSyscall6(syscall.SYS_SETGROUPS, 0, 0, 0, 0, 0, 0); errno != 0 {

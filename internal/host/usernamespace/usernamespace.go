@@ -61,21 +61,33 @@ func create(first uint32, flags uintptr, f func(pid int) error) error {
 	return errors.Join(err, killed, waited)
 }
 
-// Of opens the user namespace that owns a namespace; nil when that is the host's own, or this process's.
+// Of opens the user namespace that owns a namespace; nil when that is the host's own, which is this process's.
 func Of(namespace *os.File) (*os.File, error) {
 	fd, err := unix.IoctlRetInt(int(namespace.Fd()), unix.NS_GET_USERNS)
 	if err != nil {
 		return nil, fmt.Errorf("find the user namespace of %s: %w", namespace.Name(), err)
 	}
-	owner := os.NewFile(uintptr(fd), "user namespace of "+namespace.Name())
-	var of, own unix.Stat_t
-	err = unix.Fstat(fd, &of)
-	if err == nil {
-		err = unix.Stat("/proc/thread-self/ns/user", &own)
-	}
-	if err != nil || of.Ino == own.Ino {
-		owner.Close()
+	return unlessOwn(os.NewFile(uintptr(fd), "user namespace of "+namespace.Name()))
+}
+
+// OfProcess opens the user namespace of a process; nil when that is the host's own.
+func OfProcess(pid int) (*os.File, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	if err != nil {
 		return nil, err
 	}
-	return owner, nil
+	return unlessOwn(f)
+}
+
+func unlessOwn(namespace *os.File) (*os.File, error) {
+	own, err := os.Stat("/proc/self/ns/user")
+	var is os.FileInfo
+	if err == nil {
+		is, err = namespace.Stat()
+	}
+	if err != nil || os.SameFile(is, own) {
+		namespace.Close()
+		return nil, err
+	}
+	return namespace, nil
 }

@@ -309,64 +309,51 @@ func formatCPUs(cpus []int) string {
 	return strings.Join(words, ",")
 }
 
-// Enter puts the calling process into the group.
-func (g Group) Enter() error { return g.enter("cgroup.procs", "0") }
-
-// EnterThread puts the calling thread alone into the group where that can be (version 1), so that what it forks is in the group, until
-// leave puts it back. For version 2 see [Group.Leaf].
-func (g Group) EnterThread() (leave func(), err error) {
-	if g.Host.V2() {
-		return func() {}, nil
-	}
-	id := strconv.Itoa(syscall.Gettid())
-	mine, err := os.ReadFile("/proc/thread-self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	// They are opened before the thread enters other namespaces.
-	var before []*os.File
-	leave = func() {
-		for _, f := range before {
-			_, _ = f.WriteString(id) // it was there, so it may be there
-			f.Close()
-		}
-	}
+// Add puts a process into the group.
+func (g Group) Add(pid int) error {
 	for _, h := range g.Host {
-		for line := range strings.Lines(string(mine)) {
-			fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-			if len(fields) == 3 && !h.V2 && h.has(strings.Split(fields[1], ",")[0]) {
-				if f, err := os.OpenFile(filepath.Join(h.Mount, fields[2], "tasks"), os.O_WRONLY, 0); err == nil {
-					before = append(before, f)
-				}
-			}
-		}
-	}
-	if err := g.enter("tasks", id); err != nil {
-		leave()
-		return nil, err
-	}
-	return leave, nil
-}
-
-func (g Group) enter(file, what string) error {
-	for _, h := range g.Host {
-		if h.V2 && file != "cgroup.procs" {
-			continue
-		}
-		if err := write(g.dir(h), file, what); err != nil {
+		if err := write(g.dir(h), "cgroup.procs", strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("enter the machine's control group: %w", err)
 		}
 	}
 	return nil
 }
 
-// Leaf is the group of version 2 in which init, or a command beside it, runs: where controllers are enabled for children there may be no
-// processes. Empty with version 1.
-func (g Group) Leaf(name string) string {
-	if !g.Host.V2() {
-		return ""
+// Delegate lets a user of the host make groups below this one and move processes between them. The group's own limits stay out of reach.
+// https://docs.kernel.org/admin-guide/cgroup-v2.html#delegation
+func (g Group) Delegate(uid int) error {
+	for _, h := range g.Host {
+		files := []string{"", "cgroup.procs", "tasks"}
+		if h.V2 {
+			files = []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"}
+		}
+		for _, file := range files {
+			if err := os.Chown(filepath.Join(g.dir(h), file), uid, uid); err != nil {
+				return fmt.Errorf("delegate the machine's control group: %w", err)
+			}
+		}
 	}
-	return filepath.Join(g.Dir(""), name)
+	return nil
+}
+
+// OpenProcesses opens the files through which a process enters the group, by writing "0" to each. With version 2 it is a child of the group, leaf,
+// which is made if there is none: where controllers are enabled for children there may be no processes.
+func (g Group) OpenProcesses(leaf string) (files []*os.File, err error) {
+	for _, h := range g.Host {
+		dir := g.dir(h)
+		if h.V2 && g.Host.V2() {
+			dir = filepath.Join(dir, leaf)
+			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return files, fmt.Errorf("make a control group: %w", err)
+			}
+		}
+		f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			return files, fmt.Errorf("open the machine's control group: %w", err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // Settle makes a machine's group one that may have children with controllers: with version 2, the calling process, which is in it, moves
@@ -375,7 +362,7 @@ func (g Group) Settle() error {
 	if !g.Host.V2() {
 		return nil
 	}
-	leaf := g.Leaf("init.scope")
+	leaf := filepath.Join(g.Dir(""), "init.scope")
 	if err := os.MkdirAll(leaf, 0o755); err != nil {
 		return err
 	}

@@ -93,8 +93,9 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 			t.Errorf("%s is %q, %v; want %q", file, b, err, want)
 		}
 	}
-	if g.Leaf("exec.scope") != filepath.Join(root, "coracle/owner/i-1/exec.scope") {
-		t.Errorf("Leaf is %s", g.Leaf("exec.scope"))
+	scope := filepath.Join(root, "coracle/owner/i-1/exec.scope")
+	if _, err := g.OpenProcesses("exec.scope"); err == nil || !strings.Contains(err.Error(), scope+"/cgroup.procs") {
+		t.Errorf("OpenProcesses says %v, and looks elsewhere than in %s", err, scope)
 	}
 }
 

@@ -23,6 +23,21 @@ type rig struct {
 	supervisor *process.Supervisor
 }
 
+// eachIsolation runs a test with a machine in the host's user namespace and with one in its own.
+func eachIsolation(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Parallel()
+	for name, own := range map[string]bool{"host's users": false, "own users": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			if own {
+				r.spec.Network, r.spec.UserID = machinetest.UserNetwork(t, t.TempDir(), "netns")
+			}
+			test(t, r)
+		})
+	}
+}
+
 func newRig(t testing.TB) *rig {
 	owner := machinetest.Owner(t)
 	dir := t.TempDir()
@@ -141,9 +156,9 @@ func (r *rig) pid1() int {
 	return 0
 }
 
-func TestAMachineSeesItselfAlone(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
+func TestAMachineSeesItselfAlone(t *testing.T) { eachIsolation(t, testAMachineSeesItselfAlone) }
+
+func testAMachineSeesItselfAlone(t *testing.T, r *rig) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -198,9 +213,9 @@ mknod /tmp/disk b $(stat -c '0x%t 0x%T' /dev/vda 2>/dev/null || echo 254 0)
 	}
 }
 
-func TestTheSwitchesOfAMachine(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
+func TestTheSwitchesOfAMachine(t *testing.T) { eachIsolation(t, testTheSwitchesOfAMachine) }
+
+func testTheSwitchesOfAMachine(t *testing.T, r *rig) {
 	r.script(`test -e /root/booted && echo "the same disk"; touch /root/booted; cat /proc/sys/kernel/random/boot_id | sed 's/^/boot /'; mount | grep -c leftover; mkdir /run/leftover`)
 
 	r.on()
@@ -258,9 +273,9 @@ func TestTheSwitchesOfAMachine(t *testing.T) {
 	}
 }
 
-func TestThePowerButton(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
+func TestThePowerButton(t *testing.T) { eachIsolation(t, testThePowerButton) }
+
+func testThePowerButton(t *testing.T, r *rig) {
 	r.script("sleep 300 >/dev/null 2>&1 &")
 	r.on()
 	r.untilConsole("\nup\n")

@@ -131,7 +131,7 @@ func (h Hardware) mount(dir, root string) error {
 		if _, err := os.Stat(target); parts[part] == "" || errors.Is(err, fs.ErrNotExist) && part != "machine-id" {
 			continue
 		}
-		if err := bind(filepath.Join(dir, part), target, true); err != nil {
+		if err := bind(filepath.Join(dir, part), target, true, 0); err != nil {
 			return err
 		}
 	}
@@ -140,11 +140,25 @@ func (h Hardware) mount(dir, root string) error {
 		if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := bind(filepath.Join(dir, "sysctl", name), target, false); err != nil {
+		if err := h.mountSysctl(filepath.Join(dir, "sysctl", name), target, root); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mountSysctl mounts a copy of a file over a sysctl: the machine may write to it.
+func (h Hardware) mountSysctl(file, target, root string) error {
+	value, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	own := filepath.Join(root, "run/.sysctl")
+	if err := os.WriteFile(own, value, 0o644); err != nil {
+		return err
+	}
+	defer os.Remove(own) // the mount holds the file
+	return bind(own, target, false, 0)
 }
 
 var meminfoLine = regexp.MustCompile(`(?m)^(\w[\w()]*):( +)(\d+)( kB)?$`)

@@ -28,9 +28,13 @@ func inside() error {
 	if err != nil {
 		return err
 	}
-	group := host.Group(spec.Owner, spec.InstanceID)
-	if err := group.Enter(); err != nil {
-		return err
+	group := host.Group(spec.Owner, spec.InstanceID) // this process is in it, see instruct
+	mountRoot := mountAll
+	if spec.UserID != 0 {
+		if err := dieWithLaunch(); err != nil {
+			return err
+		}
+		mountRoot = mountAssembled
 	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make a control group namespace: %w", err)
@@ -41,10 +45,12 @@ func inside() error {
 	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
 		return fmt.Errorf("set the host name %q: %w", spec.Hostname, err)
 	}
-	if err := mountAll(spec, host); err != nil {
+	if err := mountRoot(spec, host); err != nil {
 		return err
 	}
-	raiseLimits()
+	if spec.UserID == 0 {
+		raiseLimits()
+	}
 	for _, fd := range []int{specFD, errorsFD} {
 		syscall.CloseOnExec(fd)
 	}
@@ -52,12 +58,28 @@ func inside() error {
 	return fmt.Errorf("start %s: %w", spec.Init[0], err)
 }
 
+// dieWithLaunch has the kernel kill this process when the first stage ends, as it has it done otherwise when the process is made.
+func dieWithLaunch() error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	// It may have ended before: nobody reads what this process says then.
+	reader := []unix.PollFd{{Fd: errorsFD}}
+	if _, err := unix.Poll(reader, 0); err != nil {
+		return err
+	}
+	if reader[0].Revents&unix.POLLERR != 0 {
+		return fmt.Errorf("coracle-node launch has ended")
+	}
+	return nil
+}
+
 func readSpec(spec *Spec) error {
 	f := os.NewFile(specFD, "spec")
 	if f == nil {
 		return fmt.Errorf("this stage is started by \"coracle-node launch --spec FILE\"")
 	}
-	data, err := io.ReadAll(io.NewSectionReader(f, 0, 16<<20))
+	data, err := io.ReadAll(io.LimitReader(f, 16<<20))
 	if err != nil {
 		return fmt.Errorf("this stage is started by \"coracle-node launch --spec FILE\": %w", err)
 	}

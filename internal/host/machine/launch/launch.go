@@ -5,6 +5,10 @@
 // and starts itself once more in new mount, PID, UTS and IPC namespaces, in the network namespace of the instance. That second stage ([inside]) enters
 // the control group and its namespace, mounts the root file system and everything on it, makes it the root, and becomes init.
 //
+// Where the user namespace of a machine owns its network namespace (package usernamespace), the second stage belongs to it, and so do its other
+// namespaces. The first stage then mounts what only the host's root may mount, the disk, programs and devices ([assemble]); the mounts that a
+// mount namespace inherits from one of more privileged users are locked, so that root in the machine can neither unmount nor change them.
+//
 // The first stage stays, outside of all of that. It tells the controller how the machine is by a [Status] file, and is the switches on
 // the case: SIGTERM is the power button, SIGKILL the power cord, which takes the whole PID namespace with it. When init ends by reboot(2), as
 // the kernel reports by the signal that ended it, the machine has been powered off or is to boot once more; when it ends in any other way it
@@ -38,7 +42,10 @@ type Spec struct {
 	// Mounts are bind mounts over the root file system, in this order.
 	Mounts []Mount
 	// Network is the path of its network namespace.
-	Network  string
+	Network string
+	// UserID is the first of the 65536 user and group IDs of the host that the machine has: its root. They are those of the user namespace that owns
+	// Network. 0: the machine is in the host's user namespace.
+	UserID   uint32 `json:",omitempty"`
 	Hostname string
 	Size     cgroup.Limits
 	Hardware Hardware

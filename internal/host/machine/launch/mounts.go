@@ -32,31 +32,60 @@ func mountAll(spec Spec, host cgroup.Host) error {
 	if err := mountDisk(spec, root); err != nil {
 		return err
 	}
-	if err := mountKernel(root, spec.Hardware.MemoryKiB); err != nil {
+	if err := mountMemory(root, spec); err != nil {
+		return err
+	}
+	if err := makeDevices(filepath.Join(root, "dev"), spec.UserID); err != nil {
+		return err
+	}
+	if err := mountOwn(spec, host, filepath.Join(spec.Dir, hardwareDir), root); err != nil {
+		return err
+	}
+	if err := bindAll(spec, root); err != nil {
+		return err
+	}
+	return pivot(root)
+}
+
+// mountAssembled makes the root file system that assemble has left in the working directory the root.
+func mountAssembled(spec Spec, host cgroup.Host) error {
+	if err := enterAssembled(); err != nil {
+		return err
+	}
+	hardware, err := os.Open("proc") // before proc is mounted on it
+	if err != nil {
+		return err
+	}
+	defer hardware.Close()
+	if err := mountOwn(spec, host, fmt.Sprintf("/proc/self/fd/%d", hardware.Fd()), "."); err != nil {
+		return err
+	}
+	return pivot(".")
+}
+
+// mountOwn mounts what shows the machine its own namespaces, and over that what it is to see of its hardware.
+func mountOwn(spec Spec, host cgroup.Host, hardware, root string) error {
+	if err := mountKernel(root); err != nil {
 		return err
 	}
 	if err := mountCgroups(filepath.Join(root, "sys/fs/cgroup"), host); err != nil {
 		return err
 	}
-	if err := makeDevices(filepath.Join(root, "dev")); err != nil {
-		return err
-	}
-	if err := spec.Hardware.mount(filepath.Join(spec.Dir, hardwareDir), root); err != nil {
-		return err
-	}
+	return spec.Hardware.mount(hardware, root)
+}
+
+// bindAll mounts the files and directories of the host that a machine has.
+func bindAll(spec Spec, root string) error {
 	if err := copyLease(filepath.Join(spec.Dir, LeaseFile), filepath.Join(root, boot.HostDir)); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(root, boot.Dir), 0o755); err != nil {
 		return err
 	}
 	own := Mount{Source: filepath.Join(spec.Dir, RunDir), Target: boot.Dir}
 	for _, m := range append([]Mount{own}, spec.Mounts...) {
-		if err := bind(m.Source, filepath.Join(root, m.Target), m.ReadOnly); err != nil {
+		if err := bind(m.Source, filepath.Join(root, m.Target), m.ReadOnly, spec.UserID); err != nil {
 			return err
 		}
 	}
-	return pivot(root)
+	return nil
 }
 
 // copyLease gives the machine the DHCP lease, as a file of its own: what the host writes shares nothing with a machine.
@@ -77,7 +106,12 @@ func copyLease(from, dir string) error {
 // mountDisk mounts what survives a reboot. /usr is a layer of its own, because an overlay over the host's / would hold itself: the
 // machine's directory is below it.
 func mountDisk(spec Spec, root string) error {
-	err := overlay(root, filepath.Join(spec.Dir, diskDir), spec.Skeleton)
+	back, err := makeFilesAs(spec.UserID)
+	if err != nil {
+		return err
+	}
+	defer back()
+	err = overlay(root, filepath.Join(spec.Dir, diskDir), spec.Skeleton)
 	if err != nil {
 		return err
 	}
@@ -91,6 +125,7 @@ func mountDisk(spec Spec, root string) error {
 	return overlay(filepath.Join(root, "usr"), filepath.Join(spec.Dir, usrDir), lower...)
 }
 
+// overlay mounts a layer that is written, in dir, over others. The overlay acts for ever with the rights that the calling thread has now.
 func overlay(target, dir string, lower ...string) error {
 	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace
 	for i := range lower {
@@ -104,9 +139,33 @@ func overlay(target, dir string, lower ...string) error {
 	return err
 }
 
-// mountKernel mounts the kernel's own file systems, and those in memory, which may take so much of it as systemd lets them.
-func mountKernel(root string, memoryKiB int64) error {
-	half, fifth := fmt.Sprintf(",size=%dk", memoryKiB/2), fmt.Sprintf(",size=%dk", memoryKiB/5)
+// mountMemory mounts the file systems in memory, which may take so much of it as systemd lets them. They belong to the machine's root.
+func mountMemory(root string, spec Spec) error {
+	half, fifth := fmt.Sprintf(",size=%dk", spec.Hardware.MemoryKiB/2), fmt.Sprintf(",size=%dk", spec.Hardware.MemoryKiB/5)
+	for _, m := range []struct {
+		target  string
+		flags   uintptr
+		options string
+	}{
+		{"dev", unix.MS_NOSUID, "mode=755,size=4m"},
+		{"dev/shm", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777" + half},
+		{"run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755" + fifth},
+		{"tmp", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777" + half},
+	} {
+		target := filepath.Join(root, m.target)
+		if err := create(target, true, spec.UserID); err != nil {
+			return err
+		}
+		options := fmt.Sprintf("%s,uid=%d,gid=%d", m.options, spec.UserID, spec.UserID)
+		if err := mount("tmpfs", target, "tmpfs", m.flags, options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountKernel mounts the kernel's own file systems.
+func mountKernel(root string) error {
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []struct {
 		source, target string
@@ -118,12 +177,8 @@ func mountKernel(root string, memoryKiB int64) error {
 		{source: "sysfs", target: "sys", flags: quiet},
 		{source: "tmpfs", target: "sys/fs/cgroup", flags: quiet, options: "mode=755"},
 		{source: "bpf", target: "sys/fs/bpf", flags: quiet, options: "mode=700", optional: true},
-		{source: "tmpfs", target: "dev", flags: unix.MS_NOSUID, options: "mode=755,size=4m"},
 		{source: "devpts", target: "dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, options: "newinstance,ptmxmode=0666,mode=0620,gid=5"},
-		{source: "tmpfs", target: "dev/shm", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777" + half},
 		{source: "mqueue", target: "dev/mqueue", flags: quiet, optional: true},
-		{source: "tmpfs", target: "run", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=755" + fifth},
-		{source: "tmpfs", target: "tmp", flags: unix.MS_NOSUID | unix.MS_NODEV, options: "mode=1777" + half},
 	} {
 		target := filepath.Join(root, m.target)
 		if err := os.MkdirAll(target, 0o755); err != nil && !m.optional {
@@ -175,7 +230,7 @@ func mountCgroups(dir string, host cgroup.Host) error {
 }
 
 // makeDevices makes the devices that a machine has: none of the host's hardware.
-func makeDevices(dir string) error {
+func makeDevices(dir string, owner uint32) error {
 	for _, d := range []struct {
 		name         string
 		mode         uint32
@@ -198,13 +253,16 @@ func makeDevices(dir string) error {
 			}
 		}
 		path := filepath.Join(dir, d.name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := create(filepath.Dir(path), true, owner); err != nil {
 			return err
 		}
 		if err := unix.Mknod(path, unix.S_IFCHR|d.mode, int(unix.Mkdev(d.major, d.minor))); err != nil {
 			return fmt.Errorf("make the device %s: %w", d.name, err)
 		}
 		if err := os.Chmod(path, fs.FileMode(d.mode)); err != nil { // whatever the umask
+			return err
+		}
+		if err := os.Lchown(path, int(owner), int(owner)); err != nil {
 			return err
 		}
 	}
@@ -224,17 +282,17 @@ func hide(file string) error {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return bind("/dev/null", file, true)
+	return bind("/dev/null", file, true, 0)
 }
 
-// bind mounts source on target. A target that is missing is made.
-func bind(source, target string, readOnly bool) error {
+// bind mounts source on target. A target that is missing is made, and belongs to owner.
+func bind(source, target string, readOnly bool, owner uint32) error {
 	info, err := os.Stat(source)
 	if err != nil {
 		return fmt.Errorf("mount on %s: %w", target, err)
 	}
 	if _, err := os.Lstat(target); errors.Is(err, fs.ErrNotExist) {
-		if err := create(target, info.IsDir()); err != nil {
+		if err := create(target, info.IsDir(), owner); err != nil {
 			return err
 		}
 	}
@@ -252,7 +310,14 @@ func bind(source, target string, readOnly bool) error {
 	return mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, "")
 }
 
-func create(target string, dir bool) error {
+// create makes a file or a directory, with those above it, that belongs to owner. The calling thread does it as that user, because nobody else can
+// where IDs are mapped.
+func create(target string, dir bool, owner uint32) error {
+	back, err := makeFilesAs(owner)
+	if err != nil {
+		return err
+	}
+	defer back()
 	if dir {
 		return os.MkdirAll(target, 0o755)
 	}

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/guestfile"
 )
@@ -154,6 +152,11 @@ func (m *machine) start() (*os.Process, error) {
 	if err := group.Create(m.spec.Size); err != nil {
 		return nil, err
 	}
+	if m.spec.UserID != 0 {
+		if err := group.Delegate(int(m.spec.UserID)); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.spec.Hardware.write(filepath.Join(m.spec.Dir, hardwareDir)); err != nil {
 		return nil, fmt.Errorf("write what the machine sees of its hardware: %w", err)
 	}
@@ -172,66 +175,71 @@ func (m *machine) start() (*os.Process, error) {
 	if err := resetNetwork(); err != nil {
 		return nil, fmt.Errorf("reset the network interfaces: %w", err)
 	}
-	return m.fork()
+	return m.fork(group)
 }
 
 // fork starts the second stage, and returns when it has become init.
-func (m *machine) fork() (*os.Process, error) {
-	// A file, not a pipe: nobody has to write while the other reads.
-	content, err := json.Marshal(m.spec)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := memory("spec", content)
+func (m *machine) fork(group cgroup.Group) (*os.Process, error) {
+	spec, send, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer spec.Close()
-	r, w, err := os.Pipe()
+	defer send.Close()
+	said, failures, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	self, err := os.Executable()
-	if err != nil {
-		w.Close()
-		return nil, err
+	defer said.Close()
+	start := m.startInside
+	if m.spec.UserID != 0 {
+		start = m.startMapped
 	}
-	p, err := os.StartProcess(self, []string{"coracle-node", "launch", second}, &os.ProcAttr{
-		Dir:   "/",
-		Env:   environment,
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, spec, w},
-		Sys: &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-			Pdeathsig:  syscall.SIGKILL,
-		},
-	})
-	w.Close()
+	p, err := start([]*os.File{os.Stdin, os.Stdout, os.Stderr, spec, failures})
+	failures.Close()
 	if err != nil {
-		return nil, fmt.Errorf("make the machine's namespaces: %w", err)
+		err = fmt.Errorf("make the machine's namespaces: %w", err)
+	} else {
+		err = m.instruct(p, group, send, said)
 	}
-	said, err := io.ReadAll(r) // ends when the pipe closes: by exec, or by death
-	if err == nil && len(said) > 0 {
-		err = errors.New(string(said))
-	}
-	if err != nil {
-		_ = p.Kill() // it is ending
+	if err != nil && p != nil {
+		_ = p.Kill() // it may have ended
 		_, _ = p.Wait()
-		return nil, err
 	}
-	return p, nil
+	return p, err
 }
 
-// memory is a file without a name.
-func memory(name string, content []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+// namespaces are those of a machine, beside its network's, its user namespace if it has one, and that of its control groups.
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+
+// insideArgs are the arguments of the second stage.
+var insideArgs = []string{"coracle-node", "launch", second}
+
+func (m *machine) startInside(files []*os.File) (*os.Process, error) {
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), name)
-	if _, err := f.WriteAt(content, 0); err != nil {
-		f.Close()
-		return nil, err
+	return os.StartProcess(self, insideArgs, &os.ProcAttr{
+		Dir: "/", Env: environment, Files: files,
+		Sys: &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL},
+	})
+}
+
+// instruct puts the second stage into the control group and sends it on its way; it returns when that has become init.
+func (m *machine) instruct(p *os.Process, group cgroup.Group, send io.WriteCloser, said io.Reader) error {
+	if err := group.Add(p.Pid); err != nil {
+		return err
 	}
-	return f, nil
+	if err := json.NewEncoder(send).Encode(m.spec); err != nil {
+		return err
+	}
+	if err := send.Close(); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(said) // ends when the pipe closes: by exec, or by death
+	if err == nil && len(text) > 0 {
+		err = errors.New(string(text))
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -116,9 +118,7 @@ func Network(t testing.TB, dir, name string) string {
 		if _, err := netns.New(); err != nil {
 			return err
 		}
-		// Alone in its namespace it need not be the end of a cable.
-		eth0 := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}}
-		if err := netlink.LinkAdd(eth0); err != nil {
+		if err := addLink(); err != nil {
 			return err
 		}
 		return unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "", unix.MS_BIND, "")
@@ -127,6 +127,39 @@ func Network(t testing.TB, dir, name string) string {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 	return path
+}
+
+// UserNetwork is Network in a user namespace that owns it; it returns the first ID of the host that this maps as well. The test is skipped where
+// that cannot be.
+func UserNetwork(t testing.TB, dir, name string) (path string, userID uint32) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := usernamespace.Check(dir); err != nil {
+		t.Skip("user namespaces:", err)
+	}
+	path = filepath.Join(dir, name)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ranges := (usernamespace.Last - usernamespace.First + 1) / usernamespace.Size
+	userID = usernamespace.First + mathrand.Uint32N(ranges)*usernamespace.Size
+	if err := usernamespace.Create(userID, unix.CLONE_NEWNET, func(pid int) error {
+		return unix.Mount(fmt.Sprintf("/proc/%d/ns/net", pid), path, "", unix.MS_BIND, "")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	if err := In(path, addLink); err != nil {
+		t.Fatal(err)
+	}
+	return path, userID
+}
+
+// addLink makes an eth0, which alone in its namespace need not be the end of a cable.
+func addLink() error {
+	return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}})
 }
 
 // In calls f on a thread of its own, in the network namespace at path if that is not empty.
