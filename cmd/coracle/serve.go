@@ -14,10 +14,10 @@ import (
 
 // serveFlags are the flags of "serve" and "up". Each is also an environment variable.
 type serveFlags struct {
-	listen, region, account, machines, egressCIDRs, bundles, logLevel string
-	etcdEndpoints                                                     []string
-	etcdCACert, etcdCert, etcdKey, etcdClientCAKey                    string
-	names                                                             []string
+	listen, region, account, machines, userNamespaces, egressCIDRs, bundles, logLevel string
+	etcdEndpoints                                                                     []string
+	etcdCACert, etcdCert, etcdKey, etcdClientCAKey                                    string
+	names                                                                             []string
 }
 
 func (f *serveFlags) define(flags *pflag.FlagSet) {
@@ -31,6 +31,7 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 	text(&f.machines, "machines", "what EC2 instances will be: `namespace|simulated` (default "+daemon.DefaultMachines+"); recorded now, used once there are nodes")
 	text(&f.egressCIDRs, "egress-cidrs", "`blocks` beside the public internet, such as 10.0.0.0/8,127.0.0.1/32, in which the daemon may ask identity providers, "+
 		"registries and webhooks that its users name (default none, or those of the last start)")
+	text(&f.userNamespaces, "machine-user-namespaces", "whether root in a machine is an unprivileged user of this host: `auto|off`, auto where the kernel allows it (default "+daemon.DefaultUserNamespaces+", or that of the last start); for machines of instances launched from now on")
 	text(&f.bundles, "bundles", "the only `directory` to find and build Kubernetes programs in")
 	text(&f.logLevel, "log-level", "least `level` that is logged: debug, info, warn or error (default info)")
 	f.names = append(f.names, "etcd-endpoints")
@@ -83,7 +84,7 @@ func serveCommand() *cobra.Command {
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 			return daemon.Serve(cmd.Context(), daemon.Config{
-				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles,
+				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines, UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles,
 				Etcd: etcd.External{Endpoints: f.etcdEndpoints, CACert: f.etcdCACert, Cert: f.etcdCert, Key: f.etcdKey, ClientCAKey: f.etcdClientCAKey},
 			}, log)
 		},

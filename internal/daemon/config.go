@@ -24,6 +24,8 @@ const (
 	DefaultRegion   = "us-east-1"
 	DefaultAccount  = "111122223333"
 	DefaultMachines = "namespace"
+
+	DefaultUserNamespaces = "auto"
 )
 
 // noEgressCIDRs is what --egress-cidrs says to forget the blocks of an earlier start.
@@ -31,6 +33,9 @@ const noEgressCIDRs = "none"
 
 // Machines are what an EC2 instance can be.
 var Machines = []string{"namespace", "simulated"}
+
+// UserNamespaces is whether machines have user namespaces: where the host allows it, or nowhere.
+var UserNamespaces = []string{"auto", "off"}
 
 // Config says how to serve. Empty strings stand for what the data directory remembers, or the default.
 type Config struct {
@@ -42,6 +47,8 @@ type Config struct {
 	// EgressCIDRs are blocks beside the public internet that the daemon may connect to for users: CIDR blocks, separated by commas;
 	// "none" forgets those of an earlier start.
 	EgressCIDRs string
+	// UserNamespaces is one of the variable of that name.
+	UserNamespaces string
 	// Bundles is the only directory of Kubernetes bundles, if not empty.
 	Bundles string
 	// Etcd is used instead of the embedded etcd if it has endpoints.
@@ -84,6 +91,7 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	if _, err := outbound.ParsePrefixes(s.EgressCIDRs); err != nil {
 		return s, fmt.Errorf("--egress-cidrs: %w", err)
 	}
+	choose(&s.UserNamespaces, c.UserNamespaces, DefaultUserNamespaces)
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return s, fmt.Errorf("--listen %q is not HOST:PORT, such as %s: %w", s.Listen, DefaultListen, err)
 	}
@@ -92,6 +100,9 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	}
 	if !slices.Contains(Machines, s.Machines) {
 		return s, fmt.Errorf("--machines %q is neither namespace nor simulated", s.Machines)
+	}
+	if !slices.Contains(UserNamespaces, s.UserNamespaces) {
+		return s, fmt.Errorf("--machine-user-namespaces %q is neither auto nor off", s.UserNamespaces)
 	}
 	if s.WebhookPort == 0 {
 		if s.WebhookPort, err = port.Free(); err != nil {

@@ -23,12 +23,15 @@ func TestWhatIsChosenHolds(t *testing.T) {
 		return s
 	}
 	first := choose(Config{})
-	if first.Listen != DefaultListen || first.Region != DefaultRegion || first.Account != DefaultAccount || first.Machines != DefaultMachines || first.WebhookPort == 0 {
+	if first.Listen != DefaultListen || first.Region != DefaultRegion || first.Account != DefaultAccount || first.Machines != DefaultMachines || first.UserNamespaces != DefaultUserNamespaces || first.WebhookPort == 0 {
 		t.Errorf("the first choice is %+v", first)
 	}
-	second := choose(Config{Listen: "127.0.0.1:1", Region: "eu-west-1", Machines: "simulated"})
+	second := choose(Config{Listen: "127.0.0.1:1", Region: "eu-west-1", Machines: "simulated", UserNamespaces: "off"})
 	if second.WebhookPort != first.WebhookPort {
 		t.Error("the port that API servers know has changed")
+	}
+	if _, err := (Config{Dir: dir, UserNamespaces: "on"}).settings(t.Context()); err == nil {
+		t.Error("user namespaces may be neither auto nor off")
 	}
 	if third := choose(Config{}); third != second {
 		t.Errorf("a start without flags changed %+v to %+v", second, third)
@@ -38,7 +41,7 @@ func TestWhatIsChosenHolds(t *testing.T) {
 func TestRegionsThatDoNotExistAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"mars-1", "US-EAST-1", "us-east-1a", "us-gov-west-1"} {
-		if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Region: bad}).settings(); err == nil || !strings.Contains(err.Error(), "choose one of") {
+		if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Region: bad}).settings(t.Context()); err == nil || !strings.Contains(err.Error(), "choose one of") {
 			t.Errorf("--region %s: %v", bad, err)
 		}
 	}

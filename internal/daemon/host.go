@@ -25,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
+	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -48,6 +49,19 @@ func (d *daemon) publicRange() (netip.Prefix, error) {
 		return public, fmt.Errorf("publicRange in %s: %w", d.dir.SettingsFile(), err)
 	}
 	return public, nil
+}
+
+// userNamespaces reports whether machines get user namespaces of their own.
+func (d *daemon) userNamespaces() bool {
+	if d.settings.UserNamespaces == "off" {
+		d.sharedUsers = "switched off"
+	} else if err := usernamespace.Check(d.dir.Join("machines")); err != nil {
+		d.sharedUsers = err.Error()
+	}
+	if d.sharedUsers != "" {
+		d.log.Warn("machines have no user namespaces: root in a machine of an instance that is launched now can become root of this host", "reason", d.sharedUsers)
+	}
+	return d.sharedUsers == ""
 }
 
 // host is what stands in for Amazon's hardware.
@@ -92,7 +106,9 @@ func (d *daemon) openHost() (_ *host, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.network, err = network.New(network.Options{Store: d.store, Owner: d.dir.Owner(), PublicRange: public, Region: d.settings.Region, Log: d.log})
+	h.network, err = network.New(network.Options{
+		Store: d.store, Owner: d.dir.Owner(), PublicRange: public, Region: d.settings.Region, UserNamespaces: d.userNamespaces(), Log: d.log,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -54,6 +54,8 @@ type daemon struct {
 	log      *slog.Logger
 	started  time.Time
 	stop     context.CancelFunc
+	// sharedUsers is why machines have no user namespaces; empty when they have, or are simulated.
+	sharedUsers string
 
 	authority *pki.Authority
 	processes *process.Supervisor

@@ -22,6 +22,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/version"
 )
 
+// machines are what instances are that are launched now.
+func (d *daemon) machines() string {
+	if d.sharedUsers != "" {
+		return d.settings.Machines + ", without user namespaces (" + d.sharedUsers + ")"
+	}
+	return d.settings.Machines
+}
+
 // Status says how the daemon and everything that it runs are.
 func (d *daemon) Status(ctx context.Context) (admin.Status, error) {
 	s := admin.Status{
@@ -32,7 +40,7 @@ func (d *daemon) Status(ctx context.Context) (admin.Status, error) {
 		Endpoint:     EndpointURL(d.settings.Listen),
 		Webhooks:     d.webhookURL(),
 		Region:       d.settings.Region,
-		Machines:     d.settings.Machines,
+		Machines:     d.machines(),
 		DaemonMemory: memory(os.Getpid()),
 	}
 	var err error

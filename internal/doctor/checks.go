@@ -24,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -34,6 +35,7 @@ var checks = []struct {
 	{"kernel", kernel},
 	{"user", user},
 	{"cgroups", cgroups},
+	{"isolation", isolation},
 	{"limits", limits},
 	{"memory", memory},
 	{"data", data},
@@ -85,6 +87,32 @@ func cgroups(context.Context, Host) []Finding {
 	return ok("version 1")
 }
 
+func isolation(_ context.Context, h Host) []Finding {
+	if os.Geteuid() != 0 {
+		return ok("simulated machines run nothing")
+	}
+	dir := string(h.Dir)
+	if _, err := os.Stat(dir); err != nil {
+		dir = existing(dir)
+	}
+	if err := usernamespace.Check(dir); err != nil {
+		return warn("run coracle on Linux 5.19 or newer, outside of containers, with the data directory on ext4, xfs or btrfs",
+			"machines have no user namespaces: root in a machine can become root of this host (%v)", err)
+	}
+	return ok("machines have user namespaces: root in a machine is an unprivileged user of this host")
+}
+
+// existing is the nearest directory above a path that exists.
+func existing(path string) string {
+	parent := filepath.Dir(path)
+	for ; parent != "/"; parent = filepath.Dir(parent) {
+		if _, err := os.Stat(parent); err == nil {
+			break
+		}
+	}
+	return parent
+}
+
 func limits(context.Context, Host) []Finding {
 	var all []Finding
 	const files = 4096
@@ -129,13 +157,7 @@ func memory(context.Context, Host) []Finding {
 func data(_ context.Context, h Host) []Finding {
 	info, err := os.Stat(string(h.Dir))
 	if errors.Is(err, os.ErrNotExist) {
-		// The nearest directory that exists must take it.
-		parent := filepath.Dir(string(h.Dir))
-		for ; parent != "/"; parent = filepath.Dir(parent) {
-			if _, err := os.Stat(parent); err == nil {
-				break
-			}
-		}
+		parent := existing(string(h.Dir)) // it must take it
 		if err := unix.Access(parent, unix.W_OK); err != nil {
 			return fail("run as root, or: coracle up --data-dir ~/coracle", "%s cannot be made: you may not write to %s", h.Dir, parent)
 		}

@@ -60,6 +60,7 @@ var Rules = []Rule{
 	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/connlimit", "internal/crash", "internal/document", "internal/filelock", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
+	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"}, "it knows the kernel, and no machine"},
 	{"cmd/node", []string{"internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
 	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
@@ -78,7 +79,7 @@ var Rules = []Rule{
 	{"internal/fields", nil, world, "it reads managed fields and prints them: pure"},
 	{"internal/admin", []string{"internal/fields"}, world, "the commands' wire: both of its ends are elsewhere"},
 	{"internal/backup", []string{"internal/datadir", "internal/etcd"}, world, "it packs files and a snapshot"},
-	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/host/program", "internal/process"}, []string{"github.com/aws", "k8s.io"},
+	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/host/program", "internal/host/usernamespace", "internal/process"}, []string{"github.com/aws", "k8s.io"},
 		"it looks at the host and changes nothing"},
 	{"internal/version", nil, world, "it is one string"},
 	{"internal/rooms", nil, nil, "this table"},

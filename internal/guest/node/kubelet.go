@@ -5,6 +5,9 @@ package node
 // Its control groups are made through the file system, because there is no systemd to ask; version 1 of them is accepted where
 // the host has it; and kernel defaults are protected only where the machine shows them.
 //
+// In a user namespace of its own it cannot change settings of the whole kernel, and is told to go on without.
+// https://kubernetes.io/docs/tasks/administer-cluster/kubelet-in-userns/
+//
 // Its disk is the host's, which is large and may be nearly full without being short of space: what EKS keeps free, a tenth of a
 // root volume, is said in bytes, and cached images are not deleted because the host's disk has become 85% full.
 func FitKubelet(config map[string]any, root string) {
@@ -14,6 +17,16 @@ func FitKubelet(config map[string]any, root string) {
 	}
 	if protect, _ := config["protectKernelDefaults"].(bool); protect {
 		config["protectKernelDefaults"] = HasKernelDefaults(root)
+	}
+	if InUserNamespace(root) {
+		switch gates := config["featureGates"].(type) {
+		case map[string]bool:
+			gates["KubeletInUserNamespace"] = true
+		case map[string]any:
+			gates["KubeletInUserNamespace"] = true
+		default:
+			config["featureGates"] = map[string]any{"KubeletInUserNamespace": true}
+		}
 	}
 	switch eviction := config["evictionHard"].(type) {
 	case map[string]string:

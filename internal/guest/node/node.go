@@ -108,6 +108,12 @@ func CPUs() int {
 	return max(count, 1)
 }
 
+// InUserNamespace reports whether the machine's users are not those of the host.
+func InUserNamespace(root string) bool {
+	data, err := os.ReadFile(filepath.Join("/", root, "proc/self/uid_map"))
+	return err == nil && strings.Join(strings.Fields(string(data)), " ") != "0 0 4294967295"
+}
+
 // CgroupV1 reports whether the machine's control groups are of version 1, which the kubelet refuses unless it is told otherwise.
 func CgroupV1(root string) bool {
 	_, err := os.Stat(filepath.Join("/", root, "sys/fs/cgroup/cgroup.controllers"))
