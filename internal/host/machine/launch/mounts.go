@@ -270,7 +270,11 @@ func makeDevices(dir string, owner uint32) error {
 		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "core": "/proc/kcore",
 		"console": "/proc/1/fd/1", // what GetConsoleOutput shows
 	} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+		path := filepath.Join(dir, name)
+		if err := os.Symlink(target, path); err != nil {
+			return err
+		}
+		if err := os.Lchown(path, int(owner), int(owner)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,41 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestTheKubeletIsToldOfItsUserNamespace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		uidMap string
+		want   bool
+	}{
+		"the host's users":   {"         0          0 4294967295\n", false},
+		"users of its own":   {"         0 1879048192      65536\n", true},
+		"no user namespaces": {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			if c.uidMap != "" {
+				if err := os.MkdirAll(filepath.Join(root, "proc/self"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(root, "proc/self/uid_map"), []byte(c.uidMap), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const gate = "KubeletInUserNamespace"
+			typed, read, none := map[string]bool{"Other": true}, map[string]any{"Other": true}, map[string]any{}
+			FitKubelet(map[string]any{"featureGates": typed}, root)
+			FitKubelet(map[string]any{"featureGates": read}, root)
+			FitKubelet(none, root)
+			gates, _ := none["featureGates"].(map[string]any)
+			if typed[gate] != c.want || (read[gate] == true) != c.want || (gates[gate] == true) != c.want || !typed["Other"] {
+				t.Errorf("gates are %v, %v and %v", typed, read, none)
+			}
+		})
+	}
+}
