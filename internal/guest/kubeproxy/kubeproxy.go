@@ -19,6 +19,9 @@ import (
 // Program is where the real kube-proxy is in its image.
 const Program = "/usr/libexec/kubernetes/kube-proxy"
 
+// buckets is the size of the table as everybody may read it: in a user namespace, the second of sizes is the host's root's alone.
+const buckets = "/proc/sys/net/netfilter/nf_conntrack_buckets"
+
 // sizes are the files that kube-proxy writes: the most connections, and the buckets of their table.
 var sizes = []string{"/proc/sys/net/netfilter/nf_conntrack_max", "/sys/module/nf_conntrack/parameters/hashsize"}
 
@@ -43,6 +46,9 @@ func Main(args []string) int {
 // private puts a file with the same content over name.
 func private(name string) error {
 	content, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrPermission) {
+		content, err = os.ReadFile(buckets)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -1,12 +1,66 @@
 package kubeproxy
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
+
+// TestMain is also the program of TestSizesCanBeSetInAUserNamespace.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "sizes" {
+		if err := setSizes(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// setSizes sets the sizes in the mount namespace of this process.
+func setSizes() error {
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil { // of which it is root, as of that of a container
+		return err
+	}
+	for _, name := range sizes {
+		if err := private(name); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, []byte("131072"), 0o640); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestSizesCanBeSetInAUserNamespace(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("maps users, which takes root")
+	}
+	if _, err := os.Stat(sizes[0]); err != nil {
+		t.Skip(err)
+	}
+	if n, err := os.ReadFile("/proc/sys/user/max_user_namespaces"); err != nil || strings.TrimSpace(string(n)) == "0" {
+		t.Skip("there are no user namespaces", err)
+	}
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 1<<31 - 2*65536, Size: 65536}}
+	cmd := exec.Command("/proc/self/exe", "sizes")
+	cmd.Env = []string{"TMPDIR=/tmp"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS, UidMappings: ids, GidMappings: ids, Credential: &syscall.Credential{},
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
 
 func TestSizesCanBeSetInANamespace(t *testing.T) {
 	t.Parallel()
