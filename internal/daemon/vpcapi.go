@@ -10,12 +10,16 @@ import (
 
 // serveVPCs serves the AWS APIs to what is inside VPCs, until ctx ends. handler is that of the daemon's own endpoint.
 func (d *daemon) serveVPCs(ctx context.Context, apis *endpoint.APIs, handler http.Handler) error {
-	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, credentialsPrefix) { // is for processes of the host
+	return serveBoth(ctx, apis, insideVPCs(handler), newCertificates(d.authority, apis.Addr().String()), shutdownTime, d.log)
+}
+
+// insideVPCs leaves out of the daemon's own endpoint what is for processes of the host.
+func insideVPCs(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, credentialsPrefix) {
 			http.NotFound(w, r)
 			return
 		}
 		handler.ServeHTTP(w, r)
 	})
-	return serveBoth(ctx, apis, inside, newCertificates(d.authority, apis.Addr().String()), shutdownTime, d.log)
 }
