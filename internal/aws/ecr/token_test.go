@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
 
@@ -299,6 +300,54 @@ func TestRegistriesOfRegionsThatDoNotExist(t *testing.T) {
 		registry := strings.Replace(image.Host(region), region, in, 1)
 		if status, body := w.call(t, http.MethodGet, "/v2/"+registry+"/eks/pause/tags/list", password.Password); status != want {
 			t.Errorf("%s: %d %s", registry, status, body)
+		}
+	}
+}
+
+// A path that leaves its registry is refused before anybody looks what is there.
+func TestPathsThatLeaveTheirRegistry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, image.Options{})
+	w.create(t, "app")
+	img, err := w.push(t, host+"/app:v1", w.login(t, w.Root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := w.NewAccount(t, iamtest.Other)
+	own, err := w.login(t, stranger).Authorization()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := layersOf(t, img)[0]
+	for _, path := range []string{
+		"/v2/localhost:5000/../" + host + "/app/blobs/" + layer,
+		"/v2/localhost:5000/x/../../" + host + "/app/blobs/" + layer,
+		"/v2/localhost:5000/%2e%2e/" + host + "/app/blobs/" + layer,
+		"/v2/localhost:5000//" + host + "/app/blobs/" + layer,
+		"/v2/localhost:5000/./" + host + "/app/blobs/" + layer,
+		"/v2/./" + host + "/app/blobs/" + layer,
+		"/v2//" + host + "/app/blobs/" + layer,
+		"/v2/../v2/" + host + "/app/blobs/" + layer,
+		"/v2/" + strings.Replace(host, account, iamtest.Other, 1) + "/../" + host + "/app/blobs/" + layer,
+		"/v2/../" + host + "/app/blobs/" + layer + "?ns=localhost:5000",
+		"/v2/app/blobs/" + layer + "?ns=" + host + ":443",
+		"/v2/app/blobs/" + layer + "?ns=" + host + ".",
+		"/v2/app/blobs/" + layer + "?ns=localhost/" + host,
+		"/v2/app/blobs/" + layer + "?ns=" + strings.ToUpper(host),
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:4566/", nil)
+		var ok bool
+		if r.URL.Path, r.URL.RawQuery, ok = strings.Cut(path, "?"); !ok {
+			r.URL.RawQuery = ""
+		}
+		if unescaped, err := url.PathUnescape(r.URL.Path); err == nil {
+			r.URL.Path = unescaped
+		}
+		r.SetBasicAuth("AWS", own.Password)
+		answer := httptest.NewRecorder()
+		w.images.Handler(w.access).ServeHTTP(answer, r)
+		if answer.Code < 400 {
+			t.Errorf("%s: %d %v", path, answer.Code, answer.Header())
 		}
 	}
 }

@@ -70,6 +70,10 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 		return &Refusal{http.StatusNotFound, "UNSUPPORTED", "there is no " + request.URL.Path + " in this registry"}
 	}
 	repository, what := match[1], match[2]
+	// What is decided about here is what the library finds below: no path leads out of its repository.
+	if slices.ContainsFunc(strings.Split(strings.TrimSuffix(request.URL.Path[1:], "/"), "/"), isNoName) {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", "invalid repository name: " + repository}
+	}
 
 	host, named := query.Get("ns"), ""
 	if host == "" {
@@ -119,6 +123,9 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	r.app.ServeHTTP(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}, inner)
 	return nil
 }
+
+// isNoName reports whether a part of a path means a place in the path, or nothing.
+func isNoName(part string) bool { return part == "" || part == "." || part == ".." }
 
 // fillCache fetches what a repository that is a cache does not have yet.
 func (r *handler) fillCache(request *http.Request, account, region, repository, what string) error {
