@@ -40,7 +40,7 @@ type world struct {
 	server *httptest.Server // the registry
 }
 
-func newWorld(t *testing.T, o image.Options) *world {
+func newWorld(t testing.TB, o image.Options) *world {
 	t.Helper()
 	w := &world{AWS: iamtest.New(t)}
 	o.Dir, o.Region = t.TempDir(), region
