@@ -16,6 +16,9 @@ TESTED      := 1.35 1.36
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # How the tests, and the daemon that they run, are built.
 TESTBUILD   := -tags crashpoints
+# How long each fuzz target runs, and which do: all, unless FUZZ says otherwise.
+FUZZTIME ?= 10m
+FUZZ     ?= .
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon and its tests, so that they share what is compiled.
@@ -80,14 +83,13 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 	go test $(TESTBUILD) -ldflags=-w -timeout 25m ./test/nodegroup ./test/nodes ./test/addon ./test/demo ./...
 
 .PHONY: test-all
-test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for a minute
+test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
 	CGO_ENABLED=1 CORACLE_TEST=all go test $(TESTBUILD) -race -timeout 120m ./...
-	@grep -rl --include='*_test.go' '^func Fuzz' internal | while read -r file; do \
-	  sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file" | while read -r target; do \
-	    echo "fuzzing $$target of $$(dirname "$$file")"; \
-	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime 1m "./$$(dirname "$$file")"; \
-	  done; \
-	done
+	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: fuzz
+fuzz: ## fuzz what reads untrusted bytes, each target for FUZZTIME (10m); FUZZ='aws/wire' selects some
+	@scripts/fuzz $(FUZZTIME) '$(FUZZ)'
 
 .PHONY: tested-bundles
 tested-bundles:
