@@ -106,13 +106,18 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 	go test -run '^$$' -bench PodToPod -benchtime 5x ./internal/host/network
 
 .PHONY: check
-check: ## format, vet, staticcheck, and who may import whom
+check: ## format, vet, staticcheck, checksums of modules, and who may import whom
 	@unformatted=$$(gofmt -l cmd internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go vet $(TESTBUILD) ./...
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) $(TESTBUILD) ./...
+	go mod verify
 	go test ./internal/rooms
+
+.PHONY: vulnerabilities
+vulnerabilities: ## look for known vulnerabilities in what every module calls (needs the network)
+	@scripts/vulnerabilities
 
 .PHONY: docs
 docs: ## write docs/operations.md from the code
@@ -124,4 +129,4 @@ clean: ## remove what was built; data directories stay ("coracle reset" removes 
 
 .PHONY: help
 help:
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
