@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/audit"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/environment"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -85,6 +85,7 @@ type demo struct {
 	roleARN   string
 	readerARN string
 	subnets   []string
+	described *ekstypes.Cluster // once it is ACTIVE
 }
 
 // demoVersions are the Kubernetes versions of a tour.
@@ -269,7 +270,8 @@ func (d *demo) createCluster(ctx context.Context) error {
 		return err
 	}
 	d.answer(fmt.Sprintf("ACTIVE after %s at %s", time.Since(began).Round(10*time.Millisecond), *cluster.Endpoint))
-	return d.kubeconfig(cluster)
+	d.described = cluster
+	return nil
 }
 
 // await polls as "aws eks wait" does, only faster.
@@ -303,17 +305,16 @@ func (d *demo) await(ctx context.Context, want ekstypes.ClusterStatus) (*ekstype
 	}
 }
 
-// kubeconfig writes what "aws eks update-kubeconfig" would, with this program's token in place of
-// the aws command, which the host may lack.
-func (d *demo) kubeconfig(c *ekstypes.Cluster) error {
-	text := fmt.Sprintf(`apiVersion: v1
+// kubeconfig is what "aws eks update-kubeconfig" would write, with this program's token in place of the aws command,
+// which the host may lack.
+func kubeconfig(c *ekstypes.Cluster, token string) string {
+	return fmt.Sprintf(`apiVersion: v1
 kind: Config
 current-context: demo
 clusters: [{name: demo, cluster: {server: %q, certificate-authority-data: %s}}]
 contexts: [{name: demo, context: {cluster: demo, user: demo}}]
-users: [{name: demo}]
-`, *c.Endpoint, *c.CertificateAuthority.Data)
-	return os.WriteFile(filepath.Join(d.scratch, "kubeconfig"), []byte(text), 0o600)
+users: [{name: demo, user: {token: %q}}]
+`, *c.Endpoint, *c.CertificateAuthority.Data, token)
 }
 
 // token is what "aws eks get-token" makes: a presigned GetCallerIdentity.
@@ -340,8 +341,18 @@ func (d *demo) runKubectl(ctx context.Context, client *sts.Client, input string,
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, d.kube, append([]string{"kubectl", "--kubeconfig", filepath.Join(d.scratch, "kubeconfig"), "--token", token}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+d.scratch)
+	// Everybody on this host sees the arguments of a command: the token goes by a file.
+	config, err := os.CreateTemp(d.scratch, "kubeconfig-") // mode 0600
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(config.Name())
+	_, err = config.WriteString(kubeconfig(d.described, token))
+	if err := errors.Join(err, config.Close()); err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, d.kube, append([]string{"kubectl", "--kubeconfig", config.Name()}, args...)...)
+	cmd.Env = append(environment.ForGo(), "HOME="+d.scratch)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/environment"
 )
 
 const (
@@ -98,6 +99,7 @@ func launch(dir datadir.Dir, args []string) (cmd *exec.Cmd, offset int64, err er
 	}
 	cmd = exec.Command(self, append([]string{"serve", "--data-dir", string(dir)}, args...)...)
 	cmd.Dir = string(dir) // do not hold on to the directory in which the user happened to be
+	cmd.Env = environment.ForDaemon()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, offset, cmd.Start()

@@ -65,11 +65,12 @@ var Rules = []Rule{
 	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
 	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/logs/events",
-		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/filelock"}, nil,
+		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/filelock", "internal/environment"}, nil,
 		"controllers talk to AWS services as clients do, through the SDK"},
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
 	{"internal/crash", nil, nil, "every room may be crashed"},
+	{"internal/environment", nil, world, "it chooses names"},
 	{"internal/filelock", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it locks a file, whosever"},
 	{"internal/etcd", []string{"internal/pki", "internal/port"}, []string{"github.com/aws", "k8s.io"}, "it runs etcd, whatever is in it"},
 	{"internal/pki", nil, []string{"github.com/aws", "k8s.io"}, "it makes certificates, whosever"},

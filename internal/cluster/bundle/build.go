@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/environment"
 )
 
 const (
@@ -160,7 +162,7 @@ func build(ctx context.Context, module Module, dir, env string, progress func(Pr
 	var compiled int
 	// One program is written where we say, several into a directory under the names of their packages.
 	out := filepath.Join(work, outName)
-	if err := os.Mkdir(out, 0o755); err != nil {
+	if err := os.Mkdir(out, 0o700); err != nil {
 		return fail(err)
 	}
 	file := func(name, pkg string) string { return filepath.Join(out, filepath.Base(pkg)) }
@@ -194,6 +196,7 @@ func build(ctx context.Context, module Module, dir, env string, progress func(Pr
 	}
 
 	// Between the renames the bundle has no version, which Find takes for a wrong one.
+	// Open to others, like the programs: users of one host may share them.
 	if err := os.WriteFile(filepath.Join(work, versionName), []byte(module.Version+"\n"), 0o644); err != nil {
 		return fail(err)
 	}
@@ -229,7 +232,7 @@ func copyFromModule(ctx context.Context, work, golang, file, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, content, 0o644)
+	return os.WriteFile(to, content, 0o644) // open to others, like the programs
 }
 
 func linkerFlags(stamps map[string]string) string {
@@ -256,7 +259,7 @@ func command(ctx context.Context, dir, golang string, args ...string) *exec.Cmd 
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(),
+	cmd.Env = append(environment.ForGo(),
 		"CGO_ENABLED=0", // runs on every Linux, machines included
 		"GOFLAGS=",      // the user's (-mod=vendor, -tags, ...) are meant for the user's modules
 		"GOWORK=off",
