@@ -83,7 +83,7 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from S
 		return fmt.Errorf("copy the log events: %w", err)
 	}
 	// A tar header needs the size of what follows, so the snapshot goes to the disk first.
-	spool, err := os.Create(filepath.Join(copies, "etcd"))
+	spool, err := os.OpenFile(filepath.Join(copies, "etcd"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -189,6 +189,7 @@ func Restore(r io.Reader, dir datadir.Dir) (Manifest, error) {
 		return Manifest{}, err
 	}
 	parent := filepath.Dir(string(dir))
+	// Open to others: what is above a data directory is not ours.
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return Manifest{}, err
 	}

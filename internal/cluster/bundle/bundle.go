@@ -216,7 +216,7 @@ func (b *Bundles) buildLocked(ctx context.Context, minor string, progress func(P
 		return "", err
 	}
 	dir := filepath.Join(b.places[len(b.places)-1].dir, module.dir())
-	// For others, too: the programs are public, and users of one host may share a directory of them (CORACLE_BUNDLES).
+	// Open to others: the programs are public, and users of one host may share a directory of them (CORACLE_BUNDLES).
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("build the %s: %w", module.title(), err)
 	}

@@ -59,10 +59,10 @@ func (m Module) lay(ctx context.Context, work, golang string) error {
 		}
 	}
 	for name, content := range m.Files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(work, name), content, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(work, name), content, 0o600); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (m Module) lay(ctx context.Context, work, golang string) error {
 	if len(m.Sums) == 0 {
 		return nil
 	}
-	sums, err := os.OpenFile(filepath.Join(work, "go.sum"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	sums, err := os.OpenFile(filepath.Join(work, "go.sum"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

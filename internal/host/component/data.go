@@ -63,6 +63,7 @@ func (c *Components) DataFile(ctx context.Context, b catalogue.Build, name strin
 		return "", fmt.Errorf("%s of %s %s: %w", name, b.Component, b.Version, err)
 	}
 	path := filepath.Join(dirs[len(dirs)-1], file)
+	// Open to others: users of one host may share what was built (CORACLE_NODE).
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func replace(path string, content []byte) error {
 		return err
 	}
 	_, err = next.Write(content)
-	err = errors.Join(err, next.Chmod(0o644), next.Sync(), next.Close())
+	err = errors.Join(err, next.Chmod(0o644), next.Sync(), next.Close()) // open to others, like its directory
 	if err == nil {
 		err = os.Rename(next.Name(), path)
 	}

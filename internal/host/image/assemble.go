@@ -96,11 +96,11 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {
 		return err
 	}
 	next := marker + ".next"
-	if err := os.WriteFile(next, []byte(made), 0o644); err != nil {
+	if err := os.WriteFile(next, []byte(made), 0o600); err != nil {
 		return err
 	}
 	if err := os.Rename(next, marker); err != nil {

@@ -115,7 +115,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
   address = %q
 [plugins.'io.containerd.server.v1.ttrpc']
   address = %q
-`, root, filepath.Join(state, "state"), socket, socket+".ttrpc"), 0o644)
+`, root, filepath.Join(state, "state"), socket, socket+".ttrpc"), 0o600)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
 		return err
 	}
 	goldenUnpacked.Here()
-	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
 	}
 	if err := syncTree(root); err != nil {

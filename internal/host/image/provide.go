@@ -289,10 +289,10 @@ func (r *Registry) ingredients(image catalogue.Image) (string, error) {
 
 func (r *Registry) mark(reference, made string) error {
 	marker := r.marker(reference)
-	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(marker+".next", []byte(made), 0o644); err != nil {
+	if err := os.WriteFile(marker+".next", []byte(made), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(marker+".next", marker)

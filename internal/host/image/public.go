@@ -45,10 +45,10 @@ func (r *Registry) pulledMark(repository, tag string) string {
 
 func (r *Registry) markPulled(repository, tag string) error {
 	mark := r.pulledMark(repository, tag)
-	if err := os.MkdirAll(filepath.Dir(mark), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(mark), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(mark, nil, 0o644)
+	return os.WriteFile(mark, nil, 0o600)
 }
 
 // lookup finds a reference in the storage. It is stale when it is a tag of which its registry should be asked again.

@@ -57,7 +57,7 @@ func change(ctx context.Context, file, owner, block string) (had bool, err error
 		return false, err
 	}
 	defer unlock()
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644) // for others: everybody on this host resolves names
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644) // open to others: everybody on this host resolves names
 	if err != nil {
 		return false, err
 	}

@@ -1,0 +1,114 @@
+package rooms
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// elsewhere are the rooms whose files are for others, or are not the daemon's.
+var elsewhere = map[string]string{
+	"cmd/node":                       "runs in machines",
+	"internal/guest":                 "makes and runs in root file systems of machines, whose users are the machine's own",
+	"internal/host/machine":          "makes root file systems and control groups of machines; on the host they are in a directory that is closed (test/secrets)",
+	"internal/aws/wire/modelgen":     "is a generator, which writes source code",
+	"internal/cluster/apiservertest": "is part of tests",
+	"internal/store/storetest":       "is part of tests",
+	"internal/host/component/build":  "is part of make",
+	"internal/host/program/build":    "is part of make",
+	"internal/cluster/bundle/build":  "is part of make",
+}
+
+// openers are the functions that make files and directories, with the position of the mode among their arguments; -1: they choose
+// one that is open to others.
+var openers = map[string]int{
+	"os.WriteFile": 2, "os.OpenFile": 2, "os.Mkdir": 1, "os.MkdirAll": 1, "os.Chmod": 1, "os.Create": -1,
+	"unix.Mkdir": 1, "unix.Open": 2, "unix.Chmod": 1, "unix.Mkfifo": 1, "syscall.Mkdir": 1, "syscall.Open": 2, "syscall.Mkfifo": 1,
+}
+
+var reason = regexp.MustCompile(`(?i)\bopen to others[:,] \S`)
+
+// TestWhatIsOpenToOthersSaysWhy wants files to be made with mode 0600, and directories with mode 0700. Where somebody else needs them, a
+// comment beside the call, or in the line before it, says who: "open to others: ...".
+func TestWhatIsOpenToOthersSaysWhy(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	for _, root := range []string{"cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, d fs.DirEntry, err error) error {
+			dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../../"))
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			for room := range elsewhere {
+				if within(dir, room) {
+					return nil
+				}
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			said := map[int]bool{} // by line
+			for _, group := range file.Comments {
+				if reason.MatchString(strings.Join(strings.Fields(group.Text()), " ")) {
+					said[files.Position(group.End()).Line] = true
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				open, calls := opensToOthers(call)
+				if calls {
+					seen++
+				}
+				if !open {
+					return true
+				}
+				lines := []int{files.Position(call.Pos()).Line - 1, files.Position(call.Pos()).Line, files.Position(call.End()).Line}
+				if !slices.ContainsFunc(lines, func(line int) bool { return said[line] }) {
+					t.Errorf("%s: it lets others in: use 0600 or 0700, or say who needs it (\"open to others: ...\")", files.Position(call.Pos()))
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d calls were seen", seen)
+	}
+}
+
+// opensToOthers reports whether a call makes a file or directory, and whether its mode is a number that lets others in.
+func opensToOthers(call *ast.CallExpr) (open, makes bool) {
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false, false
+	}
+	pkg, ok := function.X.(*ast.Ident)
+	if !ok {
+		return false, false
+	}
+	at, makes := openers[pkg.Name+"."+function.Sel.Name]
+	if !makes || at < 0 {
+		return makes, makes
+	}
+	literal, ok := call.Args[at].(*ast.BasicLit)
+	if !ok || literal.Kind != token.INT {
+		return false, true
+	}
+	mode, err := strconv.ParseUint(literal.Value, 0, 32)
+	return err != nil || mode&0o077 != 0, true
+}
