@@ -171,7 +171,7 @@ echo "cpus: $(grep -c ^processor /proc/cpuinfo) $(cat /sys/devices/system/cpu/on
 echo "topology: $(cat /sys/devices/system/node/node0/cpu[0-9]*/topology/core_id | tr '\n' ' ') $(cut -d' ' -f2- /sys/devices/system/node/node0/meminfo | head -1)"
 echo "memory: $(grep MemTotal /proc/meminfo)"
 echo "machine-id: $(cat /etc/machine-id)"
-echo "cgroup: $(cut -d: -f3 /proc/1/cgroup | sort -u | tr '\n' ' ')"
+echo "cgroup: $(cut -d: -f3 /proc/1/cgroup | sed 's,^/init.scope$,/,' | sort -u | tr '\n' ' ')"
 echo "limit: $(cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max)"
 test -e ` + secret + ` && echo "host file seen"
 test -d /work && echo "/work seen"
