@@ -4,9 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,7 +16,7 @@ import (
 
 // Hardware is what a machine is to believe of itself. The kernel shows every process the host's processors and memory, wherever its
 // control group ends; the kubelet reports as a node's capacity what it reads from these files (cAdvisor, machine.Info). They
-// are written beside the machine's disk and mounted over those of the kernel.
+// are mounted over those of the kernel.
 type Hardware struct {
 	InstanceID   string
 	InstanceType string // "m5.large"
@@ -80,9 +78,6 @@ var parts = map[string]string{
 
 // write writes all parts into dir, for a boot.
 func (h Hardware) write(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
 	reference := h.Reference
 	if reference == "" {
 		reference = "/"
@@ -124,41 +119,30 @@ func (h Hardware) write(dir string) error {
 	return nil
 }
 
-// mount shows what write has written in dir to the machine whose root is root. What its kernel does not have stays missing.
-func (h Hardware) mount(dir, root string) error {
+// showHardware mounts what write has written in dir over what the kernel shows. The files are in memory and the
+// machine's own: what it changes of them nobody else sees. What its kernel does not have stays missing.
+func showHardware(dir *os.File) error {
+	show := func(part, target string, readOnly bool) error {
+		tree, err := openTree(int(dir.Fd()), part)
+		if err != nil {
+			return err
+		}
+		return attachment{tree: tree, target: target, optional: part != "machine-id", readOnly: readOnly}.attach(0)
+	}
 	for _, part := range slices.Sorted(maps.Keys(parts)) {
-		target := filepath.Join(root, parts[part])
-		if _, err := os.Stat(target); parts[part] == "" || errors.Is(err, fs.ErrNotExist) && part != "machine-id" {
+		if parts[part] == "" {
 			continue
 		}
-		if err := bind(filepath.Join(dir, part), target, true, 0); err != nil {
+		if err := show(part, "/"+parts[part], true); err != nil {
 			return err
 		}
 	}
-	for name := range sysctls {
-		target := filepath.Join(root, "proc/sys", name)
-		if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := h.mountSysctl(filepath.Join(dir, "sysctl", name), target, root); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(sysctls)) {
+		if err := show("sysctl/"+name, "/proc/sys/"+name, false); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// mountSysctl mounts a copy of a file over a sysctl: the machine may write to it.
-func (h Hardware) mountSysctl(file, target, root string) error {
-	value, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	own := filepath.Join(root, "run/.sysctl")
-	if err := os.WriteFile(own, value, 0o644); err != nil {
-		return err
-	}
-	defer os.Remove(own) // the mount holds the file
-	return bind(own, target, false, 0)
 }
 
 var meminfoLine = regexp.MustCompile(`(?m)^(\w[\w()]*):( +)(\d+)( kB)?$`)

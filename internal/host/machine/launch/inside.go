@@ -34,12 +34,10 @@ func inside() error {
 		return err
 	}
 	group := host.Group(spec.Owner, spec.InstanceID) // this process is in it, see instruct
-	mountRoot := mountAll
 	if spec.UserID != 0 {
 		if err := dieWithLaunch(); err != nil {
 			return err
 		}
-		mountRoot = mountAssembled
 	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make a control group namespace: %w", err)
@@ -50,11 +48,20 @@ func inside() error {
 	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
 		return fmt.Errorf("set the host name %q: %w", spec.Hostname, err)
 	}
-	if err := mountRoot(spec, host); err != nil {
+	if spec.UserID == 0 {
+		// What is mounted from here on is the machine's alone.
+		if err := mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return err
+		}
+		if err := assemble(spec, nil); err != nil {
+			return err
+		}
+		raiseLimits()
+	} else if err := enterAssembled(); err != nil { // what the first stage has assembled
 		return err
 	}
-	if spec.UserID == 0 {
-		raiseLimits()
+	if err := mountAssembled(spec, host); err != nil {
+		return err
 	}
 	for _, fd := range []int{specFD, errorsFD} {
 		syscall.CloseOnExec(fd)

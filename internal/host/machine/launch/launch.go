@@ -39,7 +39,7 @@ type Spec struct {
 	Dir string
 	// Skeleton is the lower layer of its root file system; below its /usr lies the host's.
 	Skeleton string
-	// Mounts are bind mounts over the root file system, in this order.
+	// Mounts are mounted over the root file system, in this order.
 	Mounts []Mount
 	// Network is the path of its network namespace.
 	Network string
@@ -53,10 +53,11 @@ type Spec struct {
 	Init []string
 }
 
-// Mount is a bind mount of a file or directory.
+// Mount is a mount of a file or directory of the host.
 type Mount struct {
-	Source   string // on the host
-	Target   string // in the machine
+	Source string // on the host
+	Target string // in the machine
+	// ReadOnly keeps everybody in the machine from writing to it, root included, whatever it mounts.
 	ReadOnly bool
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -70,34 +69,6 @@ func checkRange(pid int, first uint32) error {
 		}
 	}
 	return nil
-}
-
-// assemble mounts all of a machine that only the host's root may mount, in a mount namespace of the calling thread, which it leaves in
-// the machine's root. Where proc is to be mounted, the second stage finds what it shows of the hardware.
-func assemble(spec Spec, namespace *os.File) error {
-	for _, dir := range []string{spec.Dir, spec.Skeleton, "/usr"} {
-		if err := usernamespace.MapMount(dir, namespace); err != nil {
-			return err
-		}
-	}
-	root := filepath.Join(spec.Dir, rootDir)
-	if err := mountDisk(spec, root); err != nil {
-		return err
-	}
-	// The directories above belong to the host's root alone: from here on paths begin in the machine.
-	if err := unix.Chdir(root); err != nil {
-		return err
-	}
-	if err := mountMemory(".", spec); err != nil {
-		return err
-	}
-	if err := makeDevices("dev", spec.UserID); err != nil {
-		return err
-	}
-	if err := bind(filepath.Join(spec.Dir, hardwareDir), "proc", true, spec.UserID); err != nil {
-		return err
-	}
-	return bindAll(spec, ".")
 }
 
 // enterAssembled makes a copy of what assemble has left, in which only the machine itself can still mount, the working directory: the root of

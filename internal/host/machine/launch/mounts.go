@@ -12,152 +12,149 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
 // Directories in a machine's Dir, beside those that the Spec's Mounts name.
 const (
-	diskDir     = "root"     // the upper layer of /: what the machine has written
-	usrDir      = "usr"      // the upper layer of /usr
-	rootDir     = "mnt"      // where the root file system is put together, in the machine's mount namespace only
-	hardwareDir = "hardware" // see Hardware
+	diskDir = "root" // the upper layer of /: what the machine has written
+	usrDir  = "usr"  // the upper layer of /usr
+	rootDir = "mnt"  // where the file systems are put together, in the machine's mount namespace only
 )
 
-// mountAll makes the machine's root file system and makes it the root.
-func mountAll(spec Spec, host cgroup.Host) error {
-	// What is mounted from here on is the machine's alone.
-	if err := mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return err
+// assemble mounts all of a machine that only the host's root may mount, in the mount namespace of the calling thread,
+// whose working directory becomes the machine's root. Where proc is to be mounted lies what it shows of the hardware.
+// With a user namespace, IDs of files are mapped.
+func assemble(spec Spec, namespace *os.File) error {
+	if namespace != nil {
+		for _, dir := range []string{spec.Dir, spec.Skeleton, "/usr"} {
+			if err := usernamespace.MapMount(dir, namespace); err != nil {
+				return err
+			}
+		}
 	}
-	root := filepath.Join(spec.Dir, rootDir)
-	if err := mountDisk(spec, root); err != nil {
-		return err
-	}
-	if err := mountMemory(root, spec); err != nil {
-		return err
-	}
-	if err := makeDevices(filepath.Join(root, "dev"), spec.UserID); err != nil {
-		return err
-	}
-	if err := mountOwn(spec, host, filepath.Join(spec.Dir, hardwareDir), root); err != nil {
-		return err
-	}
-	if err := bindAll(spec, root); err != nil {
-		return err
-	}
-	return pivot(root)
-}
-
-// mountAssembled makes the root file system that assemble has left in the working directory the root.
-func mountAssembled(spec Spec, host cgroup.Host) error {
-	if err := enterAssembled(); err != nil {
-		return err
-	}
-	hardware, err := os.Open("proc") // before proc is mounted on it
+	s, err := openStage(filepath.Join(spec.Dir, rootDir), spec.UserID)
 	if err != nil {
 		return err
 	}
-	defer hardware.Close()
-	if err := mountOwn(spec, host, fmt.Sprintf("/proc/self/fd/%d", hardware.Fd()), "."); err != nil {
+	root, usr, err := s.mountDisk(spec)
+	if err != nil {
+		return err
+	}
+	attachments, err := s.gather(spec)
+	if err != nil {
+		return err
+	}
+	attachments = append([]attachment{usr}, attachments...)
+	lease, err := os.ReadFile(filepath.Join(spec.Dir, LeaseFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	devices := presentDevices()
+	return inRoot(root, func() error {
+		if err := mountMemory(spec); err != nil {
+			return err
+		}
+		if err := makeDevices("/dev", devices, spec.UserID); err != nil {
+			return err
+		}
+		for _, a := range attachments {
+			if err := a.attach(spec.UserID); err != nil {
+				return err
+			}
+		}
+		return writeLease(lease, spec.UserID)
+	})
+}
+
+// mountAssembled makes the working directory, in which assemble has left the machine, the root, after it has mounted
+// what shows the machine its own namespaces.
+func mountAssembled(spec Spec, host cgroup.Host) error {
+	err := inRoot(".", func() error {
+		hardware, err := os.Open("/proc") // before proc is mounted on it
+		if err != nil {
+			return err
+		}
+		defer hardware.Close()
+		if err := mountKernel(); err != nil {
+			return err
+		}
+		if err := mountCgroups("/sys/fs/cgroup", host); err != nil {
+			return err
+		}
+		if err := maskKernel(); err != nil {
+			return err
+		}
+		return showHardware(hardware)
+	})
+	if err != nil {
 		return err
 	}
 	return pivot(".")
 }
 
-// mountOwn mounts what shows the machine its own namespaces, and over that what it is to see of its hardware.
-func mountOwn(spec Spec, host cgroup.Host, hardware, root string) error {
-	if err := mountKernel(root); err != nil {
-		return err
-	}
-	if err := mountCgroups(filepath.Join(root, "sys/fs/cgroup"), host); err != nil {
-		return err
-	}
-	return spec.Hardware.mount(hardware, root)
-}
-
-// bindAll mounts the files and directories of the host that a machine has.
-func bindAll(spec Spec, root string) error {
-	if err := copyLease(filepath.Join(spec.Dir, LeaseFile), filepath.Join(root, boot.HostDir)); err != nil {
-		return err
-	}
-	own := Mount{Source: filepath.Join(spec.Dir, RunDir), Target: boot.Dir}
-	for _, m := range append([]Mount{own}, spec.Mounts...) {
-		if err := bind(m.Source, filepath.Join(root, m.Target), m.ReadOnly, spec.UserID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyLease gives the machine the DHCP lease, as a file of its own: what the host writes shares nothing with a machine.
-func copyLease(from, dir string) error {
-	lease, err := os.ReadFile(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// inRoot calls f while dir is the root of the calling thread, and leaves dir as its working directory. What a machine
+// has left on its disk, symbolic links above all, does not lead f to files of the host.
+func inRoot(dir string, f func() error) error {
+	outside, err := os.Open("/")
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, boot.DHCPFile), lease, 0o644)
-}
-
-// mountDisk mounts what survives a reboot. /usr is a layer of its own, because an overlay over the host's / would hold itself: the
-// machine's directory is below it.
-func mountDisk(spec Spec, root string) error {
-	back, err := makeFilesAs(spec.UserID)
+	defer outside.Close()
+	inside, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	defer back()
-	err = overlay(root, filepath.Join(spec.Dir, diskDir), spec.Skeleton)
-	if err != nil {
+	defer inside.Close()
+	if err := unix.Chdir(dir); err != nil {
 		return err
 	}
-	lower := []string{"/usr"}
-	if _, err := os.Stat(filepath.Join(spec.Skeleton, "usr")); err == nil {
-		lower = []string{filepath.Join(spec.Skeleton, "usr"), "/usr"}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("enter the machine's root: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "usr"), 0o755); err != nil {
-		return err
-	}
-	return overlay(filepath.Join(root, "usr"), filepath.Join(spec.Dir, usrDir), lower...)
-}
-
-// overlay mounts a layer that is written, in dir, over others. The overlay acts for ever with the rights that the calling thread has now.
-func overlay(target, dir string, lower ...string) error {
-	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace
-	for i := range lower {
-		lower[i] = escape(lower[i])
-	}
-	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escape(filepath.Join(dir, "upper")) + ",workdir=" + escape(filepath.Join(dir, "work"))
-	err := mount("overlay", target, "overlay", 0, options)
-	if errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("%w: the file system of %s cannot hold what is written over another (it may be an overlay itself): keep the data directory on ext4 or xfs, in a container on a volume", err, dir)
+	err = f()
+	if back := errors.Join(outside.Chdir(), unix.Chroot("."), inside.Chdir()); back != nil {
+		return errors.Join(err, fmt.Errorf("leave the machine's root: %w", back))
 	}
 	return err
 }
 
-// mountMemory mounts the file systems in memory, which may take so much of it as systemd lets them. They belong to the machine's root.
-func mountMemory(root string, spec Spec) error {
-	half, fifth := fmt.Sprintf(",size=%dk", spec.Hardware.MemoryKiB/2), fmt.Sprintf(",size=%dk", spec.Hardware.MemoryKiB/5)
+// writeLease gives the machine its DHCP lease, as a file of its own: no machine has a file that the host writes.
+func writeLease(lease []byte, owner uint32) error {
+	if lease == nil {
+		return nil
+	}
+	back, err := makeFilesAs(owner)
+	if err != nil {
+		return err
+	}
+	defer back()
+	if err := os.Mkdir(boot.HostDir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(boot.HostDir, boot.DHCPFile), lease, 0o644)
+}
+
+// mountMemory mounts the file systems in memory, which may take so much of it as systemd lets them. They belong to the
+// machine's root.
+func mountMemory(spec Spec) error {
+	half := fmt.Sprintf(",size=%dk", spec.Hardware.MemoryKiB/2)
+	fifth := fmt.Sprintf(",size=%dk", spec.Hardware.MemoryKiB/5)
 	for _, m := range []struct {
 		target  string
 		flags   uintptr
 		options string
 	}{
-		{"dev", unix.MS_NOSUID, "mode=755,size=4m"},
-		{"dev/shm", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777" + half},
-		{"run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755" + fifth},
-		{"tmp", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777" + half},
+		{"/dev", unix.MS_NOSUID, "mode=755,size=4m"},
+		{"/dev/shm", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777" + half},
+		{"/run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755" + fifth},
+		{"/tmp", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777" + half},
 	} {
-		target := filepath.Join(root, m.target)
-		if err := create(target, true, spec.UserID); err != nil {
+		if err := create(m.target, true, spec.UserID); err != nil {
 			return err
 		}
 		options := fmt.Sprintf("%s,uid=%d,gid=%d", m.options, spec.UserID, spec.UserID)
-		if err := mount("tmpfs", target, "tmpfs", m.flags, options); err != nil {
+		if err := mount("tmpfs", m.target, "tmpfs", m.flags, options); err != nil {
 			return err
 		}
 	}
@@ -165,32 +162,39 @@ func mountMemory(root string, spec Spec) error {
 }
 
 // mountKernel mounts the kernel's own file systems.
-func mountKernel(root string) error {
+func mountKernel() error {
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	const terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5"
 	for _, m := range []struct {
 		source, target string
 		flags          uintptr
 		options        string
 		optional       bool
 	}{
-		{source: "proc", target: "proc", flags: quiet},
-		{source: "sysfs", target: "sys", flags: quiet},
-		{source: "tmpfs", target: "sys/fs/cgroup", flags: quiet, options: "mode=755"},
-		{source: "bpf", target: "sys/fs/bpf", flags: quiet, options: "mode=700", optional: true},
-		{source: "devpts", target: "dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, options: "newinstance,ptmxmode=0666,mode=0620,gid=5"},
-		{source: "mqueue", target: "dev/mqueue", flags: quiet, optional: true},
+		{source: "proc", target: "/proc", flags: quiet},
+		{source: "sysfs", target: "/sys", flags: quiet},
+		{source: "tmpfs", target: "/sys/fs/cgroup", flags: quiet, options: "mode=755"},
+		{source: "bpf", target: "/sys/fs/bpf", flags: quiet, options: "mode=700", optional: true},
+		{source: "devpts", target: "/dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, options: terminals},
+		{source: "mqueue", target: "/dev/mqueue", flags: quiet, optional: true},
 	} {
-		target := filepath.Join(root, m.target)
-		if err := os.MkdirAll(target, 0o755); err != nil && !m.optional {
+		if err := os.MkdirAll(m.target, 0o755); err != nil && !m.optional {
 			return err
 		}
-		if err := mount(m.source, target, m.source, m.flags, m.options); err != nil && !m.optional {
+		if err := mount(m.source, m.target, m.source, m.flags, m.options); err != nil && !m.optional {
 			return err
 		}
 	}
-	// Nobody in a machine is to press the host's keys or read its memory.
-	for _, file := range []string{"proc/sysrq-trigger", "proc/kcore"} {
-		if err := hide(filepath.Join(root, file)); err != nil {
+	return nil
+}
+
+// maskKernel keeps the machine from pressing the host's keys and reading its memory.
+func maskKernel() error {
+	for _, file := range []string{"/proc/sysrq-trigger", "/proc/kcore"} {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := mount("/dev/null", file, "", unix.MS_BIND, ""); err != nil {
 			return err
 		}
 	}
@@ -229,29 +233,40 @@ func mountCgroups(dir string, host cgroup.Host) error {
 	return nil
 }
 
-// makeDevices makes the devices that a machine has: none of the host's hardware.
-func makeDevices(dir string, owner uint32) error {
-	for _, d := range []struct {
-		name         string
-		mode         uint32
-		major, minor uint32
-		optional     bool // where the host has it
-	}{
-		{name: "null", mode: 0o666, major: 1, minor: 3},
-		{name: "zero", mode: 0o666, major: 1, minor: 5},
-		{name: "full", mode: 0o666, major: 1, minor: 7},
-		{name: "random", mode: 0o666, major: 1, minor: 8},
-		{name: "urandom", mode: 0o666, major: 1, minor: 9},
-		{name: "kmsg", mode: 0o600, major: 1, minor: 11},
-		{name: "tty", mode: 0o666, major: 5, minor: 0},
-		{name: "fuse", mode: 0o666, major: 10, minor: 229, optional: true},
-		{name: "net/tun", mode: 0o666, major: 10, minor: 200, optional: true},
-	} {
-		if d.optional {
-			if _, err := os.Stat(filepath.Join("/dev", d.name)); err != nil {
-				continue
-			}
+// device is a character device of a machine.
+type device struct {
+	name         string // below /dev
+	mode         uint32
+	major, minor uint32
+	optional     bool // where the host has it
+}
+
+// devices are those that a machine has: none of the host's hardware.
+var devices = []device{
+	{name: "null", mode: 0o666, major: 1, minor: 3},
+	{name: "zero", mode: 0o666, major: 1, minor: 5},
+	{name: "full", mode: 0o666, major: 1, minor: 7},
+	{name: "random", mode: 0o666, major: 1, minor: 8},
+	{name: "urandom", mode: 0o666, major: 1, minor: 9},
+	{name: "kmsg", mode: 0o600, major: 1, minor: 11},
+	{name: "tty", mode: 0o666, major: 5, minor: 0},
+	{name: "fuse", mode: 0o666, major: 10, minor: 229, optional: true},
+	{name: "net/tun", mode: 0o666, major: 10, minor: 200, optional: true},
+}
+
+// presentDevices are the devices without the optional ones that the host lacks. It looks at the host's /dev.
+func presentDevices() (present []device) {
+	for _, d := range devices {
+		if _, err := os.Stat(filepath.Join("/dev", d.name)); err == nil || !d.optional {
+			present = append(present, d)
 		}
+	}
+	return present
+}
+
+// makeDevices makes the devices of a machine in dir.
+func makeDevices(dir string, devices []device, owner uint32) error {
+	for _, d := range devices {
 		path := filepath.Join(dir, d.name)
 		if err := create(filepath.Dir(path), true, owner); err != nil {
 			return err
@@ -281,41 +296,8 @@ func makeDevices(dir string, owner uint32) error {
 	return nil
 }
 
-// hide shows an empty file in the place of another, where there is one.
-func hide(file string) error {
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return bind("/dev/null", file, true, 0)
-}
-
-// bind mounts source on target. A target that is missing is made, and belongs to owner.
-func bind(source, target string, readOnly bool, owner uint32) error {
-	info, err := os.Stat(source)
-	if err != nil {
-		return fmt.Errorf("mount on %s: %w", target, err)
-	}
-	if _, err := os.Lstat(target); errors.Is(err, fs.ErrNotExist) {
-		if err := create(target, info.IsDir(), owner); err != nil {
-			return err
-		}
-	}
-	if err := mount(source, target, "", unix.MS_BIND, ""); err != nil {
-		return err
-	}
-	if !readOnly {
-		return nil
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(target, &st); err != nil {
-		return err
-	}
-	kept := uintptr(st.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC) // they cannot be taken off
-	return mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, "")
-}
-
-// create makes a file or a directory, with those above it, that belongs to owner. The calling thread does it as that user, because nobody else can
-// where IDs are mapped.
+// create makes a file or a directory, with those above it, that belongs to owner. The calling thread does it as that
+// user, because nobody else can where IDs are mapped.
 func create(target string, dir bool, owner uint32) error {
 	back, err := makeFilesAs(owner)
 	if err != nil {

@@ -157,9 +157,6 @@ func (m *machine) start() (*os.Process, error) {
 			return nil, err
 		}
 	}
-	if err := m.spec.Hardware.write(filepath.Join(m.spec.Dir, hardwareDir)); err != nil {
-		return nil, fmt.Errorf("write what the machine sees of its hardware: %w", err)
-	}
 	for _, d := range []string{diskDir + "/upper", diskDir + "/work", usrDir + "/upper", usrDir + "/work", rootDir, RunDir} {
 		if err := os.MkdirAll(filepath.Join(m.spec.Dir, d), 0o755); err != nil {
 			return nil, err
