@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -50,13 +50,6 @@ type handler struct {
 var route = regexp.MustCompile(`^/v2/(.+)/(manifests/(?:` + reference.TagRegexp.String() + `|` + reference.DigestRegexp.String() +
 	`)|blobs/[a-z0-9]+:[a-f0-9]+|blobs/uploads/?|blobs/uploads/[A-Za-z0-9_-]+|tags/list)$`)
 
-// repositoryName is the name of a repository within its registry.
-// https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pulling-manifests
-var repositoryName = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
-
-// maxName is how long the name of a repository may be in the distribution specification.
-const maxName = 255
-
 // maxManifest is ECR's limit, in bytes, of which distribution takes as many.
 const maxManifest = 4 << 20
 
@@ -86,12 +79,11 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 		}
 		named = host + "/"
 	}
-	// Nothing but a host, so that what is asked for here is what is looked up below.
-	if _, err := name.NewRegistry(host, name.StrictValidation); err != nil {
-		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
-	}
-	if !repositoryName.MatchString(repository) || len(repository) > maxName {
-		return &Refusal{http.StatusBadRequest, "NAME_INVALID", repository + " is not the name of a repository"}
+	// Nothing but a host, and a name within it, so that what is asked for here is what is looked up below.
+	if full, err := reference.WithName(host + "/" + repository); err != nil {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s/%s: %v", host, repository, err)}
+	} else if reference.Domain(full) != host || reference.Path(full) != repository {
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", host + " is not the name of a registry"}
 	}
 	query.Del("ns")
 

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -95,6 +96,10 @@ func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType s
 	m, descriptor, err := distribution.UnmarshalManifest(mediaType, payload)
 	if err != nil {
 		return Manifest{}, &InvalidManifest{err}
+	}
+	var versioned struct{ SchemaVersion int }
+	if err := json.Unmarshal(payload, &versioned); err != nil || versioned.SchemaVersion != 2 {
+		return Manifest{}, &InvalidManifest{fmt.Errorf("its schemaVersion is %d and not 2", versioned.SchemaVersion)}
 	}
 	manifests, err := repo.Manifests(ctx)
 	if err != nil {
