@@ -218,6 +218,9 @@ func (r *requester) delete(ctx context.Context, o record.AddonObject, live *unst
 	return err
 }
 
+// maxAnswer is far more than etcd takes of one object, in bytes. For a kind of an aggregated API, a pod of the cluster's users answers.
+const maxAnswer = 32 << 20
+
 // send sends a request. What the API server refuses is an *apierrors.StatusError with its own text.
 func (r *requester) send(ctx context.Context, method, path string, query url.Values, contentType string, body []byte) (answer []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -239,9 +242,12 @@ func (r *requester) send(ctx context.Context, method, path string, query url.Val
 		return nil, 0, &unreachable{err}
 	}
 	defer response.Body.Close()
-	answer, err = io.ReadAll(response.Body)
+	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
 		return nil, 0, &unreachable{err}
+	}
+	if len(answer) > maxAnswer {
+		return nil, 0, fmt.Errorf("%s %s: the answer is larger than %d MiB", method, path, maxAnswer>>20)
 	}
 	if response.StatusCode < 300 {
 		return answer, response.StatusCode, nil
