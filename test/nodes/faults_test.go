@@ -85,10 +85,10 @@ func TestNodesSurvive(t *testing.T) {
 	})
 }
 
-// TestInstancesStopAndStart stops, starts and reboots a node.
+// TestInstancesStopAndStart stops, starts and reboots a node, and looks then at whether it and its daemon keep secrets.
 func TestInstancesStopAndStart(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "sleeper", "1.35")
+	s := newSite(t, "sleeper", "1.35", callers...)
 	id := s.RunInstances(1, s.AL2("1.35"), s.SubnetIDs[0], s.Bootstrap(""))[0]
 	name := s.AwaitNodes(id)[0].Metadata.Name
 	// As on AWS, an instance that starts again gets no public address of its subnet if the VPC CNI has attached a second network
@@ -117,6 +117,7 @@ func TestInstancesStopAndStart(t *testing.T) {
 		return nil
 	})
 	s.AwaitNodes(id)
+	s.keepsSecrets()
 }
 
 // pidsIn are the process IDs of a program inside an instance; empty while there is none.

@@ -23,9 +23,9 @@ type cluster struct {
 	t testing.TB
 }
 
-func newSite(t testing.TB, name, version string) *cluster {
+func newSite(t testing.TB, name, version string, extraEnv ...string) *cluster {
 	t.Helper()
-	return &cluster{site.New(t, name, version), t}
+	return &cluster{site.New(t, name, version, extraEnv...), t}
 }
 
 var errStillThere = errors.New("it is still there")

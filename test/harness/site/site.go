@@ -34,10 +34,10 @@ const NodeRole = "eks-node"
 // RoleARN is the ARN of a role.
 func RoleARN(name string) string { return "arn:aws:iam::111122223333:role/" + name }
 
-// New makes a cluster of that version, and the role of its nodes, which it lets in.
-func New(t testing.TB, cluster, version string) *Site {
+// New makes a cluster of that version, and the role of its nodes, which it lets in, of a daemon with that added to its environment (KEY=value).
+func New(t testing.TB, cluster, version string, extraEnv ...string) *Site {
 	t.Helper()
-	s := Empty(t, cluster, version)
+	s := Empty(t, cluster, version, extraEnv...)
 	s.letNodesIn()
 	return s
 }
