@@ -2,6 +2,8 @@ package sts
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
@@ -174,7 +176,38 @@ func (i *Issuers) fetch(ctx context.Context, issuer string, thumbprints []string
 	if !strings.HasPrefix(discovery.JWKSURI, "https://") {
 		return keys, fmt.Errorf("its jwks_uri %q is not an https URL", discovery.JWKSURI)
 	}
-	return keys, get(ctx, client, discovery.JWKSURI, &keys)
+	if err := get(ctx, client, discovery.JWKSURI, &keys); err != nil {
+		return jose.JSONWebKeySet{}, err
+	}
+	return usable(keys)
+}
+
+// Bounds of what verifying a token costs, which an identity provider chooses and an unsigned request causes.
+const (
+	maxKeys    = 100
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+// usable returns the keys of a set that may verify a token: RSA of a common size, and the curves of NIST.
+func usable(keys jose.JSONWebKeySet) (jose.JSONWebKeySet, error) {
+	if len(keys.Keys) > maxKeys {
+		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has %d keys, and may have %d", len(keys.Keys), maxKeys)
+	}
+	keys.Keys = slices.DeleteFunc(keys.Keys, func(key jose.JSONWebKey) bool {
+		switch public := key.Key.(type) {
+		case *rsa.PublicKey:
+			bits := public.N.BitLen()
+			return bits < minRSABits || bits > maxRSABits
+		case *ecdsa.PublicKey:
+			return false
+		}
+		return true
+	})
+	if len(keys.Keys) == 0 {
+		return jose.JSONWebKeySet{}, fmt.Errorf("its key set has no RSA key of %d to %d bits and no ECDSA key", minRSABits, maxRSABits)
+	}
+	return keys, nil
 }
 
 func get(ctx context.Context, client *http.Client, url string, into any) error {
