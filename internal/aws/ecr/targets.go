@@ -103,6 +103,9 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	at := registryOf(ctx, id)
 	if len(names) == 0 {
 		t := wire.Target{Action: action, Resource: "*"}
+		if at.account != caller.Account {
+			t.Owner = at.account // no policy of a repository speaks for the registry of another account
+		}
 		if operation == "DescribeRepositories" {
 			t.Resource = at.arn("*")
 		}
