@@ -167,7 +167,8 @@ func (in scope) arn(resource types.ResourceType, id string) string {
 
 // service reports whether the caller is an AWS service that acts for the account under its service-linked role.
 func (in scope) service() bool {
-	return strings.Contains(in.caller.PrincipalARN, ":role/aws-service-role/")
+	// Only the prefix tells: the path of a user may hold anything.
+	return strings.HasPrefix(in.caller.PrincipalARN, "arn:aws:iam::"+in.account+":role/aws-service-role/")
 }
 
 // newID is a new id with that prefix and 17 hexadecimal digits, of which AWS's first is always 0.
