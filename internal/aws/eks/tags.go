@@ -64,7 +64,7 @@ type resource struct {
 func (s *Service) resourceOf(ctx context.Context, arn string) (resource, map[string]string, error) {
 	at := placeOf(ctx)
 	parts := strings.SplitN(arn, ":", 6)
-	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "eks" {
+	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "eks" {
 		return resource{}, nil, badRequest("Invalid ARN: %s is not the ARN of an Amazon EKS resource", arn)
 	}
 	missing := &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}

@@ -41,7 +41,7 @@ type groupARN struct{ region, account, group string }
 
 func parseARN(text string) (groupARN, bool) {
 	parts := strings.SplitN(text, ":", 7)
-	if len(parts) != 7 || parts[0] != "arn" || parts[2] != "logs" || parts[5] != "log-group" || !groupName.MatchString(parts[6]) {
+	if len(parts) != 7 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "logs" || parts[5] != "log-group" || !groupName.MatchString(parts[6]) {
 		return groupARN{}, false
 	}
 	return groupARN{region: parts[3], account: parts[4], group: parts[6]}, true
