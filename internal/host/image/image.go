@@ -75,6 +75,7 @@ type Registry struct {
 	unpacking  sync.Mutex
 	pulls      singleflight.Group
 	unreached  unreached
+	space      space
 
 	providing  sync.Mutex
 	provisions map[string]*provision // by reference, while they run

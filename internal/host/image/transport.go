@@ -2,11 +2,13 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
 
+	"github.com/distribution/distribution/v3/registry/storage/driver"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
@@ -76,7 +78,11 @@ func (a *answer) Write(p []byte) (int, error) {
 
 // direct are the options of clients of the storage.
 func (r *Registry) direct(ctx context.Context) []remote.Option {
-	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(within{r.app}), remote.WithJobs(2)}
+	return []remote.Option{
+		remote.WithContext(ctx), remote.WithTransport(within{r.app}), remote.WithJobs(2),
+		// What the storage refuses once, such as a layer with another digest, it refuses again; each try would leave its bytes.
+		remote.WithRetryPredicate(func(error) bool { return false }),
+	}
 }
 
 // put stores an image under a reference. Its configuration, which the library reads into memory, must not be larger than
@@ -93,7 +99,25 @@ func (r *Registry) put(ctx context.Context, reference string, image v1.Image) er
 	if err != nil {
 		return err
 	}
-	return remote.Write(ref, image, r.direct(ctx)...)
+	release, err := r.space.reserve(r.options.Dir, append(manifest.Layers, manifest.Config))
+	if err != nil {
+		return fmt.Errorf("store %s: %w", reference, err)
+	}
+	defer release()
+	if err := remote.Write(ref, image, r.direct(ctx)...); err != nil {
+		return errors.Join(err, r.dropUploads(context.WithoutCancel(ctx), ref.Context().RepositoryStr()))
+	}
+	return nil
+}
+
+// dropUploads removes what unfinished uploads to a repository have left. Whoever stores another image there at the same
+// time fails, and tries again.
+func (r *Registry) dropUploads(ctx context.Context, repository string) error {
+	err := r.driver.Delete(ctx, "/docker/registry/v2/repositories/"+repository+"/_uploads")
+	if errors.As(err, &driver.PathNotFoundError{}) {
+		return nil
+	}
+	return err
 }
 
 // putIndex stores an index under a reference, and the one of its images that machines can run. The others stay
