@@ -19,11 +19,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/descriptor"
 )
 
 func main() { os.Exit(run()) }
 
 func run() int {
+	if err := descriptor.CloseOnExec(); err != nil {
+		fmt.Fprintf(os.Stderr, "coracle: %v\n", err)
+		return 1
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := root().ExecuteContext(ctx)

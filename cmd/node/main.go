@@ -7,12 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/coracle-eks/coracle/internal/descriptor"
 )
 
 // applet is one of the programs; it gets the arguments after its name and returns the exit status.
 type applet func(args []string) int
 
 func main() {
+	if err := descriptor.CloseOnExec(); err != nil {
+		fmt.Fprintf(os.Stderr, "coracle-node: %v\n", err)
+		os.Exit(1)
+	}
 	name, args := filepath.Base(os.Args[0]), os.Args[1:]
 	run, ok := applets[name]
 	if !ok && len(args) > 0 {

@@ -61,7 +61,7 @@ var Rules = []Rule{
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"}, "it knows the kernel, and no machine"},
-	{"cmd/node", []string{"internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
+	{"cmd/node", []string{"internal/descriptor", "internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
 	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
 	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/logs/events",
@@ -71,6 +71,7 @@ var Rules = []Rule{
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
 	{"internal/crash", nil, nil, "every room may be crashed"},
 	{"internal/environment", nil, world, "it chooses names"},
+	{"internal/descriptor", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it marks file descriptors"},
 	{"internal/filelock", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it locks a file, whosever"},
 	{"internal/etcd", []string{"internal/pki", "internal/port"}, []string{"github.com/aws", "k8s.io"}, "it runs etcd, whatever is in it"},
 	{"internal/pki", nil, []string{"github.com/aws", "k8s.io"}, "it makes certificates, whosever"},
@@ -90,7 +91,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/crash", "internal/daemon", "internal/datadir", "internal/etcd", "internal/fields", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
+	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/crash", "internal/daemon", "internal/datadir", "internal/descriptor", "internal/etcd", "internal/fields", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
 		"flags and wiring only"},
 
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),

@@ -532,7 +532,8 @@ func withTerminal(ctx context.Context, start starter, owner int, c Command) (int
 }
 
 func openTerminal() (master, slave *os.File, err error) {
-	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	// The machine decides what lies at these paths. The descriptors of a terminal are asked of the kernel, and nothing else is used.
+	master, err = os.OpenFile("/dev/pts/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -541,19 +542,36 @@ func openTerminal() (master, slave *os.File, err error) {
 		master.Close()
 		return nil, nil, err
 	}
-	var number int
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
-			number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		if failed = isTerminal(int(fd)); failed != nil {
+			return
 		}
+		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed != nil {
+			return
+		}
+		peer, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.TIOCGPTPEER, uintptr(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
+		if errno != 0 {
+			failed = os.NewSyscallError("TIOCGPTPEER", errno)
+			return
+		}
+		slave = os.NewFile(peer, "terminal")
 	})
-	if err = errors.Join(err, failed); err == nil {
-		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		master.Close()
 		return nil, nil, err
 	}
 	return master, slave, nil
+}
+
+// isTerminal refuses what is no file of the kernel's file system of terminals.
+func isTerminal(fd int) error {
+	var system unix.Statfs_t
+	if err := unix.Fstatfs(fd, &system); err != nil {
+		return err
+	}
+	if system.Type != unix.DEVPTS_SUPER_MAGIC {
+		return errors.New("/dev/pts/ptmx of the machine is not that of a devpts file system")
+	}
+	return nil
 }

@@ -454,6 +454,7 @@ func kill(dir string) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
+		_ = write(path, "freezer.state", "THAWED") // a frozen process does not die; only that hierarchy has the file
 		procs, err := read(path, "cgroup.procs")
 		if err != nil {
 			return nil // gone meanwhile
