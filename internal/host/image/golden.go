@@ -24,19 +24,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sys/unix"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/crash"
-	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
-	"github.com/coracle-eks/coracle/kubernetes"
-	"github.com/coracle-eks/coracle/node"
 )
 
 // goldenUnpacked comes when everything is unpacked, before it gets its name.
 var goldenUnpacked = crash.At("image/unpacked")
 
 // goldenLayout is raised when the way in which golden directories are made changes.
-const goldenLayout = "2"
+const goldenLayout = "3"
 
 // Golden is the directory of a containerd root (/var/lib/containerd) in which the given images, which the
 // registry has, are unpacked by the overlayfs snapshotter, and pinned, so that no kubelet collects them: as in
@@ -160,9 +156,6 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
 		if err := os.RemoveAll(filepath.Join(root, name)); err != nil {
 			return err
 		}
-	}
-	if err := r.share(root); err != nil {
-		return err
 	}
 	goldenUnpacked.Here()
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
@@ -300,105 +293,6 @@ func writeLayout(w io.Writer, images map[string]v1.Image) error {
 		return err
 	}
 	return t.Close()
-}
-
-// share puts the programs that an unpacked image is made of in its place, as hard links, where they are on the same
-// file system and the same still: a program that runs on the host and in containers is then in memory once.
-func (r *Registry) share(root string) error {
-	sources, err := r.programFiles()
-	if err != nil {
-		return err
-	}
-	snapshots := filepath.Join(root, "io.containerd.snapshotter.v1.overlayfs", "snapshots")
-	return filepath.WalkDir(snapshots, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		for _, source := range sources[d.Name()] {
-			same, err := equalFiles(source, path)
-			if err != nil {
-				return err
-			}
-			if !same {
-				continue
-			}
-			next := path + ".link"
-			if err := os.Link(source, next); errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EPERM) {
-				return nil // a copy it stays
-			} else if err != nil {
-				return err
-			}
-			return os.Rename(next, path)
-		}
-		return nil
-	})
-}
-
-// programFiles are the files that were built and that images are made of, by their name in the image.
-func (r *Registry) programFiles() (map[string][]string, error) {
-	files := make(map[string][]string)
-	for name := range node.Programs() {
-		path, err := r.options.Programs.Path(name)
-		if err != nil {
-			return nil, err
-		}
-		files[name] = append(files[name], path)
-	}
-	for _, v := range kubernetes.Versions() {
-		path, err := r.options.Bundles.Find(v.Minor)
-		if errors.Is(err, bundle.ErrNotBuilt) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		files["kube-proxy"] = append(files["kube-proxy"], path)
-	}
-	path, err := r.options.Programs.Path(program.Machine)
-	if err != nil {
-		return nil, err
-	}
-	files["kube-proxy"] = append(files["kube-proxy"], path)
-	return files, nil
-}
-
-// equalFiles compares the contents and the permissions of two files.
-func equalFiles(a, b string) (bool, error) {
-	one, err := os.Open(a)
-	if err != nil {
-		return false, err
-	}
-	defer one.Close()
-	two, err := os.Open(b)
-	if err != nil {
-		return false, err
-	}
-	defer two.Close()
-	infoOne, err := one.Stat()
-	if err != nil {
-		return false, err
-	}
-	infoTwo, err := two.Stat()
-	if err != nil {
-		return false, err
-	}
-	if infoOne.Size() != infoTwo.Size() || infoOne.Mode() != infoTwo.Mode() {
-		return false, nil
-	}
-	bufferOne, bufferTwo := make([]byte, 1<<20), make([]byte, 1<<20)
-	for {
-		n, err := io.ReadFull(one, bufferOne)
-		m, errTwo := io.ReadFull(two, bufferTwo)
-		if n != m || !bytes.Equal(bufferOne[:n], bufferTwo[:m]) {
-			return false, nil
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return true, nil
-		}
-		if err := errors.Join(err, errTwo); err != nil {
-			return false, err
-		}
-	}
 }
 
 // isolated are namespaces for a program that shall leave nothing behind: no network, and mounts and processes that

@@ -48,7 +48,7 @@ func Check(dir string) error {
 // tryDisk mounts what a machine's disk consists of.
 func tryDisk(at string, namespace *os.File) error {
 	for _, d := range []string{"upper", "work", "mnt"} {
-		if err := os.Mkdir(filepath.Join(at, d), 0o755); err != nil {
+		if err := os.Mkdir(filepath.Join(at, d), 0o755); err != nil { // open to others: root of a machine, whom the host's user is not
 			return err
 		}
 	}
