@@ -55,7 +55,7 @@ func (m *Mux) readRest(b *buffer, r *request) error {
 		return nil
 	}
 	size := r.ContentLength
-	if size < 0 {
+	if size < int64(b.in.Len()) { // it is not said, or not true, as an in-process request may have it
 		size = m.options.MaxBody
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), bodyWait)
