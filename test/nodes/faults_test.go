@@ -95,7 +95,9 @@ func TestInstancesStopAndStart(t *testing.T) {
 	// interface before the stop. An Elastic IP address stays with it.
 	var address struct{ AllocationId string }
 	s.AWS(&address, "ec2", "allocate-address")
-	s.AWS(nil, "ec2", "associate-address", "--instance-id", id, "--allocation-id", address.AllocationId)
+	primary := strings.TrimSpace(s.Run("", "aws", "ec2", "describe-instances", "--instance-ids", id, "--output", "text",
+		"--query", "Reservations[0].Instances[0].NetworkInterfaces[?Attachment.DeviceIndex==`0`].NetworkInterfaceId"))
+	s.AWS(nil, "ec2", "associate-address", "--network-interface-id", primary, "--allocation-id", address.AllocationId)
 
 	s.AWS(nil, "ec2", "stop-instances", "--instance-ids", id)
 	s.Run("", "aws", "ec2", "wait", "instance-stopped", "--instance-ids", id)
