@@ -109,7 +109,7 @@ func (r *router) make(ctx context.Context) (plugged map[string]bool, err error) 
 	var failures []error
 	for _, p := range r.ports {
 		// One machine's trouble is not that of the others.
-		if err := r.plug(p); err != nil {
+		if err := r.plug(ctx, p); err != nil {
 			failures = append(failures, fmt.Errorf("plug %s into %s: %w", p.eni.ID, p.holder, err))
 			continue
 		}
@@ -165,13 +165,13 @@ func (r *router) unplug(ctx context.Context) error {
 }
 
 // plug makes the port of an ENI and what its holder finds of it.
-func (r *router) plug(p port) error {
+func (r *router) plug(ctx context.Context, p port) error {
 	mac, err := net.ParseMAC(p.eni.MACAddress)
 	if err != nil {
 		return err
 	}
 	path := r.n.Namespace(p.holder)
-	if err := makeHolder(r.n.o.Owner, p.holder, p.kind == instanceHolder && r.n.o.UserNamespaces); err != nil {
+	if err := makeHolder(ctx, r.n.o.Owner, p.holder, p.kind == instanceHolder && r.n.o.UserNamespaces); err != nil {
 		return err
 	}
 	inside, err := open(path)

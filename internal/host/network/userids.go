@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
@@ -43,21 +45,18 @@ func readUserID(file string) (uint32, error) {
 }
 
 // claimUserID gives a holder a range that nobody has, in any data directory of this host, or the one that it has.
-func claimUserID(owner, holder string) (uint32, error) {
+func claimUserID(ctx context.Context, owner, holder string) (uint32, error) {
 	own := userIDFile(owner, holder)
 	if id, err := readUserID(own); err != nil || id != 0 {
 		return id, err
 	}
-	if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
-		return 0, err
-	}
-	lock, err := os.OpenFile("/run/coracle/userids.lock", os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := rundir.Lock(ctx, "userids.lock")
 	if err != nil {
 		return 0, err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return 0, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	defer unlock()
+	if _, err := rundir.Create(owner, "userids"); err != nil {
+		return 0, err
 	}
 	files, err := filepath.Glob(userIDFile("*", "*"))
 	if err != nil {
@@ -87,7 +86,7 @@ func claimUserID(owner, holder string) (uint32, error) {
 }
 
 // makeHolder makes the namespace of a holder, with a user namespace of its own if it is to have one, unless there is one.
-func makeHolder(owner, holder string, userNamespace bool) error {
+func makeHolder(ctx context.Context, owner, holder string, userNamespace bool) error {
 	path := NamespacePath(owner, holder)
 	if there, err := isNamespace(path); there || err != nil {
 		return err
@@ -99,7 +98,7 @@ func makeHolder(owner, holder string, userNamespace bool) error {
 		_, err := makeNamespace(path)
 		return err
 	}
-	id, err := claimUserID(owner, holder)
+	id, err := claimUserID(ctx, owner, holder)
 	if err != nil {
 		return fmt.Errorf("choose user IDs for %s: %w", holder, err)
 	}

@@ -37,7 +37,7 @@ func TestMachinesHaveUserIDsOfTheirOwn(t *testing.T) {
 		making.Go(func() {
 			owner, holder := owners[i%2], fmt.Sprintf("i-%d", i)
 			for range 2 { // the second finds everything there
-				if err := makeHolder(owner, holder, true); err != nil {
+				if err := makeHolder(t.Context(), owner, holder, true); err != nil {
 					t.Error(err)
 				}
 			}
@@ -76,11 +76,11 @@ func TestUserIDsLiveAsLongAsTheNamespace(t *testing.T) {
 	}
 	make := func(user bool) {
 		t.Helper()
-		if err := makeHolder(owner, "i-1", user); err != nil {
+		if err := makeHolder(t.Context(), owner, "i-1", user); err != nil {
 			t.Fatal(err)
 		}
 	}
-	claimed, err := claimUserID(owner, "i-1") // and then the daemon is killed
+	claimed, err := claimUserID(t.Context(), owner, "i-1") // and then the daemon is killed
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@
 //
 //	lock          is taken to choose a range of public addresses
 //	hosts.lock    is taken to change /etc/hosts
+//	userids.lock  is taken to choose user IDs of a machine
 //	ranges/       which data directory has chosen which range
 //	<owner>/      network namespaces and sockets of one daemon
 //
