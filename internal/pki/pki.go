@@ -68,10 +68,10 @@ func OpenAuthority(dir, name, commonName string) (*Authority, error) {
 	}
 	// The key goes first: a certificate without its key would be taken for a broken authority,
 	// a key without certificate is simply replaced.
-	if err := writeFile(key, keyPEM, 0o600); err != nil {
+	if err := writeFile(key, keyPEM); err != nil {
 		return nil, err
 	}
-	if err := writeFile(crt, a.PEM, 0o644); err != nil {
+	if err := writeFile(crt, a.PEM); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -170,10 +170,10 @@ func (a *Authority) Ensure(dir, name string, leaf Leaf) (certificateFile, keyFil
 	if err != nil {
 		return "", "", err
 	}
-	if err := writeFile(keyFile, pair.Key, 0o600); err != nil {
+	if err := writeFile(keyFile, pair.Key); err != nil {
 		return "", "", err
 	}
-	if err := writeFile(certificateFile, pair.Certificate, 0o644); err != nil {
+	if err := writeFile(certificateFile, pair.Certificate); err != nil {
 		return "", "", err
 	}
 	return certificateFile, keyFile, nil
@@ -260,21 +260,21 @@ func serial() *big.Int {
 	return n
 }
 
-// writeFile replaces a file at once, so that a reader or a crash never sees half of it.
-func writeFile(name string, data []byte, mode fs.FileMode) error {
+// writeFile replaces a file at once, so that a reader or a crash never sees half of it. Nobody else can read it.
+func writeFile(name string, data []byte) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
-		return os.Chmod(name, mode)
+		return os.Chmod(name, 0o600)
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	err = errors.Join(err, f.Sync(), f.Close())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -40,10 +38,7 @@ type egress struct {
 }
 
 func openEgress(spec Egress, log *slog.Logger) (*egress, error) {
-	if err := os.Remove(spec.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: spec.Socket, Net: "unix"})
+	l, err := listenUnix(spec.Socket)
 	if err != nil {
 		return nil, err
 	}

@@ -23,10 +23,7 @@ func Serve(ctx context.Context, dir string, log *slog.Logger) error {
 	}
 	s := newServer(dir, log)
 	defer s.closeAll()
-	if err := os.Remove(controlSocket(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	control, err := net.Listen("unix", controlSocket(dir))
+	control, err := listenUnix(controlSocket(dir))
 	if err != nil {
 		return fmt.Errorf("listen for the daemon: %w", err)
 	}
@@ -48,6 +45,21 @@ func Serve(ctx context.Context, dir string, log *slog.Logger) error {
 			json.NewEncoder(conn).Encode(s.reload())      //nolint:errcheck // the daemon has gone
 		})
 	}
+}
+
+// listenUnix listens on a socket that only this user can connect to, in place of that of a process that was killed.
+func listenUnix(path string) (*net.UnixListener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // controlTime bounds a conversation with the daemon.

@@ -47,7 +47,7 @@ func writeLease(name string, l boot.Lease) error {
 		return nil
 	}
 	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
-	if err := os.WriteFile(next, data, 0o644); err != nil {
+	if err := os.WriteFile(next, data, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(next, name)
