@@ -11,6 +11,10 @@ import (
 // Init is where a machine has coracle-node: launch executes `Init init` as process 1.
 const Init = "/usr/lib/coracle/coracle-node"
 
+// Layers is where a machine has the layers of the images that it begins with, read-only: <number> for each directory
+// <number>/fs of containerd's snapshots, which is a symbolic link to it.
+const Layers = "/usr/lib/coracle/layers"
+
 const kubelet = "/usr/bin/kubelet"
 
 // programs are seen at these paths, as in EKS AMIs; the names are those of Options.Program.

@@ -78,8 +78,8 @@ func (r *Registry) dropUntagged(ctx context.Context, repository string) error {
 	return nil
 }
 
-// goldenUnused is how long a golden directory is kept without being asked for. Machines that were made from it have
-// links of its files, and need it no more.
+// goldenUnused is how long a golden directory is kept without being asked for. For machines that were made from it
+// there are links of its files, and they need it no more.
 const goldenUnused = 24 * time.Hour
 
 // dropGolden removes golden directories that are no longer asked for.

@@ -37,7 +37,7 @@ const goldenLayout = "3"
 // Golden is the directory of a containerd root (/var/lib/containerd) in which the given images, which the
 // registry has, are unpacked by the overlayfs snapshotter, and pinned, so that no kubelet collects them: as in
 // EKS's AMIs. It is made once for a set of images, in some seconds, by the containerd that machines run, and never
-// changes: a machine gets its files as hard links, but for the databases (*.db), which it gets as copies.
+// changes: no machine can write to its files, and none of them is the host's as well.
 //
 // It needs root.
 func (r *Registry) Golden(ctx context.Context, images []string) (dir string, err error) {

@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,6 +130,19 @@ func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 			if err != nil || len(found) != 1 {
 				t.Errorf("%s is unpacked at %v, %v", file, found, err)
 			}
+		}
+		err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && info.Sys().(*syscall.Stat_t).Nlink > 1 {
+				t.Errorf("%s is a file of the host as well", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		if left, err := os.ReadDir(r.scratchDir()); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v, %v", left, err)

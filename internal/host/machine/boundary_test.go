@@ -1,14 +1,19 @@
 package machine
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -74,5 +79,73 @@ func TestTheHostIsNotLedByWhatAMachineWrites(t *testing.T) {
 	}
 	if data, err := os.ReadFile(victim); err != nil || string(data) != "the host's" {
 		t.Errorf("a file of the host is %q, %v", data, err)
+	}
+}
+
+// The files of images are on the disk once for all machines. Root in one of them gets its own view of them, and changes
+// neither the files nor what another machine sees, nor the programs of the host that are mounted beside them.
+func TestRootCannotWriteToTheLayersOfAllMachines(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	golden := filepath.Join(h.dir, "golden")
+	program := filepath.Join(golden, snapshotsDir, "1/fs/bin/program")
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho of all machines\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	image := h.image
+	h.image = func(ctx context.Context, i record.Instance) (Image, error) {
+		made, err := image(ctx, i)
+		made.Containerd = func(context.Context) (string, error) { return golden, nil }
+		return made, err
+	}
+	const two = "i-00000000000000002"
+	for _, id := range []string{one, two} {
+		h.plug(id)
+		h.launch(id, "m5.large")
+		h.until(id, "running", inState(ec2types.InstanceStateNameRunning))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fingerprint := func(path string) string {
+		t.Helper()
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintln(path, st.Ino, st.Mode, st.Uid, st.Nlink, st.Size, st.Mtim, st.Ctim)
+	}
+	before := fingerprint(program) + fingerprint(self)
+
+	const seen = "/var/lib/containerd/" + snapshotsDir + "/1/fs/bin/program"
+	if got := h.run(one, seen); got != "of all machines" {
+		t.Errorf("it runs %q", got)
+	}
+	out := h.run(one, `for at in `+rootfs.Layers+` `+rootfs.Init+` /var/lib/containerd /var /; do
+			mount -o remount,rw $at; mount -o remount,bind,rw $at
+		done
+		for file in `+seen+` `+rootfs.Layers+`/1/bin/program `+rootfs.Init+`; do
+			echo evil >> $file && echo WRITTEN
+			echo evil 1<> $file && echo WRITTEN
+			chmod 4777 $file && echo CHANGED
+			chown 1 $file && echo CHANGED
+			ln $file /var/lib/containerd/link && echo LINKED
+			setfattr -n trusted.overlay.opaque -v y $file && echo CHANGED
+			truncate -s 0 $file && echo WRITTEN
+		done
+		dir=`+filepath.Dir(filepath.Dir(seen))+`
+		rm $dir; mkdir -p $dir/bin; echo own > $dir/bin/program; cat $dir/bin/program`)
+	if !strings.HasSuffix(out, "\nown") || regexp.MustCompile("WRITTEN|CHANGED|LINKED").MatchString(out) {
+		t.Errorf("root in a machine sees %s", out)
+	}
+	if after := fingerprint(program) + fingerprint(self); after != before {
+		t.Errorf("files of the host were\n%sand are\n%s", before, after)
+	}
+	if got := h.run(two, seen); got != "of all machines" {
+		t.Errorf("the other machine runs %q", got)
 	}
 }

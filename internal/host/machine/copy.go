@@ -10,40 +10,151 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 )
 
-// copyTree makes to a directory with what is in from (nothing, when there is no from), and appears complete or not at all. Files that nobody changes in
-// place are hard links: what containerd has unpacked is only ever read. Its databases are copied.
-func copyTree(from, to string) error {
-	next := to + ".next"
-	if err := os.RemoveAll(next); err != nil {
-		return err
+// snapshotsDir is where containerd's root has the layers of images: <number>/fs each.
+const snapshotsDir = "io.containerd.snapshotter.v1.overlayfs/snapshots"
+
+// copyContainerd makes two directories of containerd's root from, in which images are unpacked: to, the machine's own
+// copy of everything but layers, and layers, with hard links of the files of each. Machines see the second one
+// read-only, at rootfs.Layers, where to has symbolic links to: what machines can write has no file in common with
+// anything. Without from, to begins empty. Both appear complete or not at all; layers is there when to is.
+func copyContainerd(from, to, layers string) error {
+	if from == "" {
+		return makeWhole(to, func(next string) error { return os.Mkdir(next, 0o711) })
 	}
-	if _, err := os.Stat(from); from == "" || errors.Is(err, fs.ErrNotExist) {
-		if err := os.Mkdir(next, 0o711); err != nil {
+	err := makeWhole(layers, func(next string) error {
+		if err := os.Mkdir(next, 0o755); err != nil {
 			return err
 		}
-		return os.Rename(next, to)
-	}
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return copyOne(path, filepath.Join(next, strings.TrimPrefix(path, from)), d)
+		return eachLayer(from, func(number, dir string) error {
+			return walk(dir, filepath.Join(next, number), linkOne)
+		})
 	})
 	if err != nil {
 		return err
 	}
-	return os.Rename(next, to)
+	shared := map[string]string{}
+	if err := eachLayer(from, func(number, dir string) error {
+		shared[dir] = filepath.Join(rootfs.Layers, number)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return makeWhole(to, func(next string) error {
+		return walk(from, next, func(path, copied string, d fs.DirEntry) error {
+			if target, ok := shared[path]; ok {
+				if err := os.Symlink(target, copied); err != nil {
+					return err
+				}
+				return fs.SkipDir
+			}
+			return copyOne(path, copied, d)
+		})
+	})
 }
 
-func copyOne(from, to string, d fs.DirEntry) error {
-	if !d.IsDir() && !strings.HasSuffix(from, ".db") {
+// eachLayer calls f with the layers in containerd's root that can be shown through an overlay that has no upper layer.
+// Such an overlay takes out what says that files of layers below are deleted, so that layers with deletions cannot.
+func eachLayer(root string, f func(number, dir string) error) error {
+	entries, err := os.ReadDir(filepath.Join(root, snapshotsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(root, snapshotsDir, e.Name(), "fs")
+		deletes, err := deletesFiles(dir)
+		if deletes || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(e.Name(), dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletesFiles reports whether a layer has whiteouts or opaque directories.
+// https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
+func deletesFiles(layer string) (bool, error) {
+	found := errors.New("found")
+	err := filepath.WalkDir(layer, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.Type()&fs.ModeCharDevice != 0:
+			info, err := d.Info()
+			if err == nil && info.Sys().(*syscall.Stat_t).Rdev == 0 {
+				err = found
+			}
+			return err
+		case d.IsDir():
+			if _, err := unix.Lgetxattr(path, opaque, nil); err == nil {
+				return found
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, found) {
+		return true, nil
+	}
+	return false, err
+}
+
+// copyTree copies a directory, or makes an empty one where there is none; to appears complete or not at all.
+func copyTree(from, to string) error {
+	return makeWhole(to, func(next string) error {
+		if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+			return os.Mkdir(next, 0o755)
+		}
+		return walk(from, next, copyOne)
+	})
+}
+
+// makeWhole makes a directory by filling another, which then gets its name.
+func makeWhole(dir string, fill func(next string) error) error {
+	next := dir + ".next"
+	if err := errors.Join(os.RemoveAll(next), os.RemoveAll(dir)); err != nil {
+		return err
+	}
+	if err := fill(next); err != nil {
+		return err
+	}
+	return os.Rename(next, dir)
+}
+
+// walk calls one for each file and directory in from, which is one as well, with its path and that in to.
+func walk(from, to string, one func(path, copied string, d fs.DirEntry) error) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return one(path, filepath.Join(to, strings.TrimPrefix(path, from)), d)
+	})
+}
+
+// linkOne makes another name for a file, where the file system can, and copies directories.
+func linkOne(from, to string, d fs.DirEntry) error {
+	if !d.IsDir() {
 		err := os.Link(from, to)
 		if err == nil || !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EMLINK) {
 			return err
 		}
 	}
+	return copyOne(from, to, d)
+}
+
+// copyOne copies a file, or makes a directory with the attributes of another.
+func copyOne(from, to string, d fs.DirEntry) error {
 	info, err := d.Info()
 	if err != nil {
 		return err

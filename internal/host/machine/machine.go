@@ -18,6 +18,7 @@
 //	i-…/console.log   what init has to say
 //	i-…/root, usr     what the machine has written over the skeleton and the host's /usr
 //	i-…/containerd, kubelet, log   its /var/lib/containerd, /var/lib/kubelet, /var/log
+//	i-…/layers        the layers of the images in its cache: links of files that all machines share, and only read
 //	i-…/dhcp.json     the DHCP lease of eth0, of which each boot gives the machine a copy
 //	i-…/run           its /run/coracle, where init reports the boot (package boot)
 //
@@ -100,7 +101,8 @@ type Image struct {
 	Write func(dir string) error
 	// Mounts are the programs and directories that are bind-mounted over a skeleton in dir (rootfs.Mounts).
 	Mounts func(dir string) ([]rootfs.Mount, error)
-	// Containerd is a directory whose files each new machine has as its /var/lib/containerd; nil: it begins empty.
+	// Containerd is a directory of which each new machine has a copy as its /var/lib/containerd; nil: it begins empty.
+	// The layers of images in it are shared by all machines, for reading.
 	Containerd func(ctx context.Context) (dir string, err error)
 	// Node is coracle-node on the host.
 	Node string

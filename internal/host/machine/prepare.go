@@ -37,7 +37,8 @@ const (
 	launcher      = "coracle-node" // in a machine's directory: a link to the program that it was launched with
 	consoleFile   = "console.log"
 	containerdDir = "containerd"
-	skeletonLink  = "ami" // to the skeleton that the machine's disk lies over
+	layersDir     = "layers" // of the images in the machine's cache: see copyContainerd
+	skeletonLink  = "ami"    // to the skeleton that the machine's disk lies over
 	leastMemory   = 256 << 20
 	leastDisk     = 512 << 20
 	skeletonsDir  = "ami" // in Options.Dir: skeletons by their names
@@ -151,31 +152,31 @@ func (c *Controller) disk(ctx context.Context, id string, image Image) (skeleton
 			return "", err
 		}
 	}
-	for _, d := range []struct {
-		name string
-		from func() (string, error)
-	}{
-		{containerdDir, func() (string, error) {
-			if image.Containerd == nil {
-				return "", nil
-			}
-			return image.Containerd(ctx)
-		}},
-		{"log", func() (string, error) { return filepath.Join(skeleton, "var/log"), nil }},
-	} {
-		to := filepath.Join(dir, d.name)
-		if _, err := os.Stat(to); err == nil {
-			continue
-		}
-		from, err := d.from()
-		if err != nil {
-			return "", err
-		}
-		if err := copyTree(from, to); err != nil {
-			return "", fmt.Errorf("make the disk of %s: %w", id, err)
-		}
+	if err := c.makeDisk(ctx, dir, skeleton, image); err != nil {
+		return "", fmt.Errorf("make the disk of %s: %w", id, err)
 	}
 	return skeleton, nil
+}
+
+// makeDisk makes the directories that a new machine does not begin with empty.
+func (c *Controller) makeDisk(ctx context.Context, dir, skeleton string, image Image) error {
+	log, containerd := filepath.Join(dir, "log"), filepath.Join(dir, containerdDir)
+	if _, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) {
+		if err := copyTree(filepath.Join(skeleton, "var/log"), log); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(containerd); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var golden string
+	if image.Containerd != nil {
+		var err error
+		if golden, err = image.Containerd(ctx); err != nil {
+			return err
+		}
+	}
+	return copyContainerd(golden, containerd, filepath.Join(dir, layersDir))
 }
 
 // skeletonOf is the skeleton of the machine in dir, which is made when no machine has needed it yet.
@@ -253,6 +254,9 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 		{Source: filepath.Join(dir, "kubelet"), Target: "/var/lib/kubelet"},
 		{Source: filepath.Join(dir, "log"), Target: "/var/log"},
 	}
+	if layers := filepath.Join(dir, layersDir); exists(layers) {
+		mounts = append(mounts, launch.Mount{Source: layers, Target: rootfs.Layers, ReadOnly: true})
+	}
 	for _, m := range programs {
 		mounts = append(mounts, launch.Mount{Source: m.Source, Target: m.Target, ReadOnly: true})
 	}
@@ -274,6 +278,11 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 		},
 		Init: []string{rootfs.Init, "init"},
 	}, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // opaque says of a directory in a layer that those of the same name in the layers below do not show through.
