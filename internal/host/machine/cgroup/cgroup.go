@@ -1,9 +1,11 @@
 // Package cgroup bounds a machine: it makes the control group in which everything of the machine runs, whichever version of cgroups
 // the host has.
 //
-// A machine's group is coracle/<owner>/<instance ID> in each hierarchy: in those of every controller with version 1, in the only one with
-// version 2. Inside the machine, a cgroup namespace makes it look like the root. The group is made anew for each boot, so that nothing that an
-// earlier boot has left (kubepods/...) confuses the next.
+// A machine's group is coracle/<owner>/<instance ID> in each hierarchy: in those of every controller with version 1,
+// in the only one with version 2. It has the machine's limits and its device rules. The machine is in a child of it,
+// "machine", which a cgroup namespace makes look like the root inside: root in a machine can write to the files of
+// what it sees, so that what bounds it has to be out of its sight. The group is made anew for each boot, so that
+// nothing that an earlier boot has left (kubepods/...) confuses the next.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/ and https://docs.kernel.org/admin-guide/cgroup-v2.html
 package cgroup
@@ -22,8 +24,10 @@ import (
 	"time"
 )
 
-// top is the group of all daemons' machines in each hierarchy.
-const top = "coracle"
+const (
+	top   = "coracle" // the group of all daemons' machines in each hierarchy
+	inner = "machine" // what a machine sees of its group
+)
 
 // Hierarchy is a mounted hierarchy of the host.
 type Hierarchy struct {
@@ -112,9 +116,11 @@ func (host Host) Group(owner, instanceID string) Group {
 	return Group{host, filepath.Join(top, owner, instanceID)}
 }
 
-func (g Group) dir(h Hierarchy) string { return filepath.Join(h.Mount, g.Path) }
+// outer is the group's directory in a hierarchy, and dir that of the child which the machine sees.
+func (g Group) outer(h Hierarchy) string { return filepath.Join(h.Mount, g.Path) }
+func (g Group) dir(h Hierarchy) string   { return filepath.Join(h.Mount, g.Path, inner) }
 
-// Dir is the group's directory in the hierarchy of a controller ("memory"), or the only one.
+// Dir is what the machine sees of its group in the hierarchy of a controller ("memory"), or in the only one.
 func (g Group) Dir(controller string) string {
 	for _, h := range g.Host {
 		if h.has(controller) || h.V2 && g.Host.V2() {
@@ -124,10 +130,26 @@ func (g Group) Dir(controller string) string {
 	return ""
 }
 
+// limited are the directories that limits of a controller are written to: what the machine sees, so that it sees them,
+// and what bounds it. The former comes first: it must not exceed the latter at any time.
+func (g Group) limited(controller string) []string {
+	if dir := g.Dir(controller); dir != "" {
+		return []string{dir, filepath.Dir(dir)}
+	}
+	return nil
+}
+
 // Limits are the size of a machine.
 type Limits struct {
 	CPUs        int   // virtual CPUs
 	MemoryBytes int64 // of memory; there is no swap
+}
+
+// processes is how many there may be, threads included: as many as Linux allows on a host with so much memory, where
+// their stacks may take an eighth of it (kernel.threads-max).
+func (l Limits) processes() int64 {
+	const stack = 16 << 10
+	return max(l.MemoryBytes/8/stack, 1024)
 }
 
 // Create makes the group anew, with limits. Whatever still runs in it is killed.
@@ -147,6 +169,14 @@ func (g Group) Create(l Limits) error {
 			return err
 		}
 	}
+	if err := g.restrictDevices(); err != nil {
+		return err
+	}
+	for _, dir := range g.limited("pids") {
+		if err := write(dir, "pids.max", strconv.FormatInt(l.processes(), 10)); err != nil {
+			return err
+		}
+	}
 	if g.Host.V2() {
 		return g.limitV2(l)
 	}
@@ -156,7 +186,7 @@ func (g Group) Create(l Limits) error {
 // create makes the group and those above it in one hierarchy.
 func (g Group) create(h Hierarchy) error {
 	at := h.Mount
-	for name := range strings.SplitSeq(g.Path, "/") {
+	for name := range strings.SplitSeq(filepath.Join(g.Path, inner), "/") {
 		if h.V2 && g.Host.V2() {
 			if err := delegate(at); err != nil {
 				return err
@@ -179,11 +209,6 @@ func (g Group) create(h Hierarchy) error {
 				if err := write(at, file, all); err != nil {
 					return err
 				}
-			}
-		}
-		if h.has("devices") && name != top {
-			if err := denyDisks(at); err != nil {
-				return err
 			}
 		}
 	}
@@ -220,7 +245,7 @@ func delegate(dir string) error {
 // limitV1 bounds CPU time by the number of CPUs that may be used rather than by a quota: version 1 refuses a quota above that of any group
 // around it, so that a container whose limit is more than the machine has, which Kubernetes allows, could not start.
 func (g Group) limitV1(l Limits) error {
-	if dir := g.Dir("cpuset"); dir != "" {
+	for _, dir := range g.limited("cpuset") {
 		all, err := read(dir, "cpuset.cpus")
 		if err != nil {
 			return err
@@ -235,35 +260,38 @@ func (g Group) limitV1(l Limits) error {
 			}
 		}
 	}
-	if dir := g.Dir("cpu"); dir != "" {
+	for _, dir := range g.limited("cpu") {
 		if err := write(dir, "cpu.shares", strconv.Itoa(1024*l.CPUs)); err != nil {
 			return err
 		}
 	}
-	dir := g.Dir("memory")
-	if err := write(dir, "memory.limit_in_bytes", strconv.FormatInt(l.MemoryBytes, 10)); err != nil {
-		return err
-	}
-	// Where swap is accounted for, it is not to be used.
-	if err := write(dir, "memory.memsw.limit_in_bytes", strconv.FormatInt(l.MemoryBytes, 10)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	bytes := strconv.FormatInt(l.MemoryBytes, 10)
+	for _, dir := range g.limited("memory") {
+		if err := write(dir, "memory.limit_in_bytes", bytes); err != nil {
+			return err
+		}
+		// Where swap is accounted for, it is not to be used.
+		if err := write(dir, "memory.memsw.limit_in_bytes", bytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
 
 func (g Group) limitV2(l Limits) error {
-	dir := g.Dir("memory")
-	for _, w := range [][2]string{
-		{"cpu.max", fmt.Sprintf("%d 100000", 100000*l.CPUs)},
-		{"cpu.weight", strconv.Itoa(min(100*l.CPUs, 10000))},
-		{"memory.max", strconv.FormatInt(l.MemoryBytes, 10)},
-	} {
-		if err := write(dir, w[0], w[1]); err != nil {
+	for _, dir := range g.limited("memory") {
+		for _, w := range [][2]string{
+			{"cpu.max", fmt.Sprintf("%d 100000", 100000*l.CPUs)},
+			{"cpu.weight", strconv.Itoa(min(100*l.CPUs, 10000))},
+			{"memory.max", strconv.FormatInt(l.MemoryBytes, 10)},
+		} {
+			if err := write(dir, w[0], w[1]); err != nil {
+				return err
+			}
+		}
+		if err := write(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-	}
-	if err := write(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	return nil
 }
@@ -375,7 +403,7 @@ func (g Group) Settle() error {
 // Remove kills what runs in the group and removes it with all groups below.
 func (g Group) Remove() error {
 	for _, h := range g.Host {
-		if err := remove(g.dir(h)); err != nil {
+		if err := remove(g.outer(h)); err != nil {
 			return err
 		}
 	}
@@ -489,40 +517,6 @@ func (g Group) Processes() (pids []int, err error) {
 		return nil
 	})
 	return pids, err
-}
-
-// denyDisks keeps a group from the host's disks and memory: root in a machine may make device files. A denial at a group holds for all below it.
-func denyDisks(dir string) error {
-	devices, err := os.ReadFile("/proc/devices")
-	if err != nil {
-		return err
-	}
-	for _, major := range diskMajors(string(devices)) {
-		if err := write(dir, "devices.deny", fmt.Sprintf("b %d:* rw", major)); err != nil {
-			return err
-		}
-	}
-	for _, memory := range []string{"c 1:1 rw", "c 1:2 rw", "c 1:4 rw"} { // mem, kmem, port
-		if err := write(dir, "devices.deny", memory); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// diskMajors are the block devices of /proc/devices that may hold the host's data: all but RAM disks and loop devices.
-func diskMajors(devices string) (majors []int) {
-	_, block, _ := strings.Cut(devices, "Block devices:")
-	for line := range strings.Lines(block) {
-		fields := strings.Fields(line)
-		if len(fields) != 2 || fields[1] == "loop" || fields[1] == "ramdisk" {
-			continue
-		}
-		if n, err := strconv.Atoi(fields[0]); err == nil {
-			majors = append(majors, n)
-		}
-	}
-	return majors
 }
 
 func read(dir, file string) (string, error) {

@@ -17,13 +17,13 @@ func TestHierarchiesAreFound(t *testing.T) {
 		memory    string // Dir of the memory controller of a group
 		err       string
 	}{
-		"version 2": {"30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n", true, "/sys/fs/cgroup/coracle/o/i-1", ""},
+		"version 2": {"30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n", true, "/sys/fs/cgroup/coracle/o/i-1/machine", ""},
 		"version 1": {`31 30 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd
 32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
 33 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
 34 30 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
 35 30 0:28 / /other/memory rw - cgroup cgroup rw,memory
-`, false, "/sys/fs/cgroup/memory/coracle/o/i-1", ""},
+`, false, "/sys/fs/cgroup/memory/coracle/o/i-1/machine", ""},
 		"no memory controller": {"33 30 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", false, "", "no memory control groups"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,19 +81,23 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 		t.Error("init.scope has no cgroup.procs, yet Settle said nothing")
 	}
 	for file, want := range map[string]string{
-		"cgroup.subtree_control":               "+pids", // each is written on its own; this is the last
-		"coracle/owner/cgroup.subtree_control": "+pids",
-		"coracle/owner/i-1/cpu.max":            "200000 100000",
-		"coracle/owner/i-1/cpu.weight":         "200",
-		"coracle/owner/i-1/memory.max":         "8589934592",
-		"coracle/owner/i-1/memory.swap.max":    "0",
+		"cgroup.subtree_control":                    "+pids", // each is written on its own; this is the last
+		"coracle/owner/cgroup.subtree_control":      "+pids",
+		"coracle/owner/i-1/cgroup.subtree_control":  "+pids",
+		"coracle/owner/i-1/cpu.max":                 "200000 100000",
+		"coracle/owner/i-1/cpu.weight":              "200",
+		"coracle/owner/i-1/memory.max":              "8589934592",
+		"coracle/owner/i-1/memory.swap.max":         "0",
+		"coracle/owner/i-1/machine/cpu.max":         "200000 100000",
+		"coracle/owner/i-1/machine/memory.max":      "8589934592",
+		"coracle/owner/i-1/machine/memory.swap.max": "0",
 	} {
 		b, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil || !strings.HasPrefix(string(b), want) {
 			t.Errorf("%s is %q, %v; want %q", file, b, err, want)
 		}
 	}
-	scope := filepath.Join(root, "coracle/owner/i-1/exec.scope")
+	scope := filepath.Join(root, "coracle/owner/i-1/machine/exec.scope")
 	if _, err := g.OpenProcesses("exec.scope"); err == nil || !strings.Contains(err.Error(), scope+"/cgroup.procs") {
 		t.Errorf("OpenProcesses says %v, and looks elsewhere than in %s", err, scope)
 	}
@@ -117,13 +121,5 @@ func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
 	}
 	if len(used) < 5 {
 		t.Errorf("ten machines use %d of 7 processors", len(used))
-	}
-}
-
-func TestDisksOfTheHostAreDenied(t *testing.T) {
-	t.Parallel()
-	got := diskMajors("Character devices:\n  1 mem\n\nBlock devices:\n  1 ramdisk\n  7 loop\n253 device-mapper\n259 blkext\n")
-	if !slices.Equal(got, []int{253, 259}) {
-		t.Errorf("denied are %v", got)
 	}
 }

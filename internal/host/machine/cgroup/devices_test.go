@@ -1,0 +1,261 @@
+package cgroup
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// asMachine makes the test program enter a group and open device files that it makes in a directory, as root does in a
+// machine.
+const asMachine = "open-devices"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == asMachine {
+		if err := write(os.Args[2], "cgroup.procs", "0"); err != nil {
+			fmt.Println(err)
+		}
+		for _, device := range os.Args[4:] {
+			fmt.Println(device, openDevice(filepath.Join(os.Args[3], strings.ReplaceAll(device, " ", "-")), device))
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func openDevice(path, device string) string {
+	var kind string
+	var major, minor uint32
+	if _, err := fmt.Sscanf(device, "%s %d:%d", &kind, &major, &minor); err != nil {
+		return err.Error()
+	}
+	mode := map[string]uint32{"b": unix.S_IFBLK, "c": unix.S_IFCHR}[kind]
+	if err := unix.Mknod(path, mode|0o600, int(unix.Mkdev(major, minor))); err != nil {
+		return "cannot be made: " + err.Error()
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err == unix.EPERM {
+		return "refused"
+	}
+	if err == nil {
+		unix.Close(fd)
+	}
+	return "allowed" // or without a driver
+}
+
+// hierarchy finds one of this host in which a test may make a group, and makes it.
+func hierarchy(t *testing.T, suits func(Hierarchy) bool) (dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes control groups")
+	}
+	host, err := Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, h := range host {
+		if suits(h) {
+			var name [8]byte
+			_, _ = rand.Read(name[:])
+			dir = filepath.Join(h.Mount, "coracle-test-"+hex.EncodeToString(name[:]))
+			break
+		}
+	}
+	if dir == "" {
+		t.Skip("this host has no such hierarchy")
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "child"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// disk is a disk of this host: "b 254:0".
+func disk(t *testing.T) string {
+	t.Helper()
+	found, _ := filepath.Glob("/sys/block/*/dev")
+	if len(found) == 0 {
+		t.Skip("this host has no disk")
+	}
+	number, err := os.ReadFile(found[len(found)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "b " + strings.TrimSpace(string(number))
+}
+
+// tryDevices opens devices in a group, and compares what was allowed.
+func tryDevices(t *testing.T, group string, allowed, refused []string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{asMachine, group, t.TempDir()}, append(allowed, refused...)...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range allowed {
+		if !bytes.Contains(out, []byte(device+" allowed\n")) {
+			t.Errorf("%s is not allowed", device)
+		}
+	}
+	for _, device := range refused {
+		if !bytes.Contains(out, []byte(device+" refused\n")) {
+			t.Errorf("%s is not refused", device)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", out)
+	}
+}
+
+var (
+	ofContainers = []string{
+		"c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 10:200", "c 10:229", "c 136:0",
+	}
+	ofTheHost = []string{
+		"c 1:1", "c 1:4", "c 1:11", "c 4:0", "c 4:64", "c 7:0", "c 10:232", "c 10:237", "c 10:238", "c 13:64", "c 21:0",
+		"c 108:0", "c 202:0", "c 240:0", "c 511:0", "c 10:500", "b 7:0", "b 1:0", "b 259:0", "b 8:0",
+	}
+)
+
+func TestDevicesOfVersion2(t *testing.T) {
+	t.Parallel()
+	dir := hierarchy(t, func(h Hierarchy) bool { return h.V2 })
+	child := filepath.Join(dir, "child")
+	refused := append([]string{disk(t), "c 5:1"}, ofTheHost...)
+	tryDevices(t, child, append(ofContainers, refused...), nil)
+	if err := attachDeviceFilter(dir); err != nil {
+		t.Fatal(err)
+	}
+	tryDevices(t, child, ofContainers, refused)
+
+	// A group below, such as that of a privileged container, cannot allow more.
+	everything, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.CGroupDevice, License: "Apache-2.0",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer everything.Close()
+	group, err := os.Open(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	if err := link.RawAttachProgram(link.RawAttachProgramOptions{
+		Target: int(group.Fd()), Program: everything, Attach: ebpf.AttachCGroupDevice, Flags: unix.BPF_F_ALLOW_MULTI,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tryDevices(t, child, ofContainers, refused)
+}
+
+func TestDevicesOfVersion1(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		all     bool
+		refused []string
+	}{
+		"beside version 2": {false, []string{"c 1:1", "c 1:4", "b 7:0", "b 1:0", "b 259:0"}},
+		"alone":            {true, ofTheHost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := hierarchy(t, func(h Hierarchy) bool { return h.has("devices") })
+			child := filepath.Join(dir, "child")
+			refused := append([]string{disk(t)}, c.refused...)
+			tryDevices(t, child, append(ofContainers, refused...), nil)
+			for _, rule := range denials(c.all) {
+				if err := write(dir, "devices.deny", rule); err != nil {
+					t.Fatalf("%s: %v", rule, err)
+				}
+			}
+			tryDevices(t, child, ofContainers, refused)
+
+			// What runc writes for a privileged container, and for another.
+			if err := write(child, "devices.allow", "a"); err != nil {
+				t.Errorf("a privileged container: %v", err)
+			}
+			tryDevices(t, child, ofContainers, refused)
+			if err := write(child, "devices.deny", "a"); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range []string{
+				"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:8 rwm", "c 1:7 rwm", "c 5:0 rwm", "c 1:5 rwm", "c 1:9 rwm",
+				"c 5:1 rwm", "c 136:* rwm", "c 5:2 rwm",
+			} {
+				if err := write(child, "devices.allow", rule); err != nil {
+					t.Errorf("a container with %s: %v", rule, err)
+				}
+			}
+			if err := write(child, "devices.allow", "b 8:0 r"); err == nil {
+				t.Error("a container was allowed a disk")
+			}
+		})
+	}
+}
+
+// A machine may make of its own group what it likes: what bounds it is in the one around.
+func TestAMachineDoesNotSeeWhatBoundsIt(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes control groups")
+	}
+	host, err := Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	var name [8]byte
+	_, _ = rand.Read(name[:])
+	owner := hex.EncodeToString(name[:])
+	t.Cleanup(func() {
+		if _, err := host.RemoveAll(owner); err != nil {
+			t.Error(err)
+		}
+	})
+	g := host.Group(owner, "i-1")
+	const limit = 512 << 20
+	if err := g.Create(Limits{CPUs: 1, MemoryBytes: limit}); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"memory.limit_in_bytes": "-1"}
+	if host.V2() {
+		files = map[string]string{"memory.max": "max", "cpu.max": "max"}
+	}
+	for _, dir := range g.limited("pids") {
+		if most, err := read(dir, "pids.max"); err != nil || most != "4096" {
+			t.Errorf("%s may have %s processes, %v; want 4096", dir, most, err)
+		}
+	}
+	for file, most := range files {
+		seen := g.Dir("memory")
+		if inside, err := read(seen, file); err != nil || file != "cpu.max" && inside != strconv.Itoa(limit) {
+			t.Errorf("the machine sees %s %s, %v", file, inside, err)
+		}
+		_ = write(seen, "memory.memsw.limit_in_bytes", most) // where swap is accounted for, it has to be raised first
+		if err := write(seen, file, most); err != nil {
+			t.Fatal(err)
+		}
+		around, err := read(filepath.Dir(seen), file)
+		if err != nil || file != "cpu.max" && around != strconv.Itoa(limit) {
+			t.Errorf("a machine has made its %s %s, %v", file, around, err)
+		}
+	}
+}
