@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -148,7 +147,13 @@ func disk(dir string) (admin.Disk, error) {
 		return admin.Disk{}, fmt.Errorf("file system of %s: %w", dir, err)
 	}
 	out := admin.Disk{Free: int64(s.Bavail) * s.Bsize, Total: int64(s.Blocks) * s.Bsize}
-	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+	// Machines change the directories of their disks while they are counted: a root is not left by way of a link.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return admin.Disk{}, err
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // it vanished while we looked
 		}
