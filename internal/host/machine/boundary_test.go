@@ -15,6 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -147,5 +148,66 @@ func TestRootCannotWriteToTheLayersOfAllMachines(t *testing.T) {
 	}
 	if got := h.run(two, seen); got != "of all machines" {
 		t.Errorf("the other machine runs %q", got)
+	}
+}
+
+// A command in a machine is no more than what the machine could start itself, and has no file of the host.
+func TestACommandIsConfinedAsItsMachine(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]bool{"host's users": false, "own users": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.ownUsers = own
+			h.plug(one)
+			h.launch(one, "m5.large")
+			h.until(one, "running", inState(ec2types.InstanceStateNameRunning))
+			h.run(one, "while ! test -e /run/up; do sleep 0.01; done")
+			const sets = "grep -E '^(CapPrm|CapEff|CapBnd|Seccomp|NoNewPrivs)' "
+			init, command := h.run(one, sets+"/proc/1/status"), h.run(one, sets+"/proc/self/status")
+			if init != command || !strings.Contains(command, "Seccomp:\t2") {
+				t.Errorf("init has\n%s\na command has\n%s", init, command)
+			}
+
+			files := map[string]string{"in": "input", "out": "", "err": ""}
+			opened := map[string]*os.File{}
+			for name, content := range files {
+				path := filepath.Join(t.TempDir(), name)
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				f, err := os.OpenFile(path, os.O_RDWR, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				opened[name] = f
+			}
+			exit, err := Exec(t.Context(), machinetest.Identity(h.owner), one, Command{
+				Args: []string{"sh", "-c", `cat; echo; ls -l /proc/self/fd | sed 's/.* -> //'; echo failure >&2
+					echo evil > /proc/self/fd/0; sleep 1000 & exit 3`},
+				Stdin: opened["in"], Stdout: opened["out"], Stderr: opened["err"],
+			})
+			if err != nil || exit != 3 {
+				t.Fatalf("exit status %d, %v", exit, err)
+			}
+			out, err := os.ReadFile(opened["out"].Name())
+			if err != nil || !strings.HasPrefix(string(out), "input\n") || strings.Contains(string(out), h.dir) {
+				t.Errorf("output is %q, %v", out, err)
+			}
+			if n := strings.Count(string(out), "pipe:["); n < 2 {
+				t.Errorf("of its standard files %d are pipes:\n%s", n, out)
+			}
+			if strings.Contains(string(out), t.Name()) || strings.Contains(string(out), "/001/") {
+				t.Errorf("a command has files of the host:\n%s", out)
+			}
+			said, err := os.ReadFile(opened["err"].Name())
+			if err != nil || !strings.HasPrefix(string(said), "failure\n") {
+				t.Errorf("errors are %q, %v", said, err)
+			}
+			if in, err := os.ReadFile(opened["in"].Name()); err != nil || string(in) != "input" {
+				t.Errorf("its input was changed to %q, %v", in, err)
+			}
+		})
 	}
 }

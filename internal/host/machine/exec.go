@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -194,7 +196,7 @@ func initOf(launch int) (int, bool) {
 	return 0, false
 }
 
-func isInit(pid, launch int) bool {
+func isInit(pid, launcher int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return false
@@ -207,8 +209,12 @@ func isInit(pid, launch int) bool {
 			}
 		}
 	}
-	// It leaves the root of launch last thing before it becomes init.
-	outer, err1 := os.Stat(fmt.Sprintf("/proc/%d/root/.", launch))
+	// Until it becomes init it is a program of the host, and sees files of the host.
+	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || len(arguments) == 0 || launch.Assembles(arguments) {
+		return false
+	}
+	outer, err1 := os.Stat(fmt.Sprintf("/proc/%d/root/.", launcher))
 	inner, err2 := os.Stat(fmt.Sprintf("/proc/%d/root/.", pid))
 	return err1 == nil && err2 == nil && !os.SameFile(outer, inner)
 }
@@ -234,6 +240,13 @@ func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Comman
 	dir := "/"
 	if info, err := os.Stat("/root"); err == nil && info.IsDir() {
 		dir = "/root"
+	}
+	// What the machine runs may not do more than its init, and while it is still this program, nobody may look into it.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 0, err
+	}
+	if err := confine.Thread(confine.Options{UserNamespace: in.users != nil, CgroupV2: group.Host.V2()}); err != nil {
+		return 0, err
 	}
 	start := func(files []*os.File) (*os.Process, error) {
 		return usernamespace.Start(usernamespace.Command{
@@ -291,7 +304,7 @@ func (in *inside) close() {
 // starter starts a command with its standard files.
 type starter func(files []*os.File) (*os.Process, error)
 
-// patience is how long a command may take to end after it was told to, and others to close its output after it has ended.
+// patience is how long a command may take to end after it was told to.
 const patience = 10 * time.Second
 
 // withStreams runs a command with the caller's input and output.
@@ -338,31 +351,29 @@ func wait(ctx context.Context, p *os.Process) (exit int, err error) {
 	return state.ExitCode(), nil
 }
 
-// streams are the standard files of a command. Readers and writers of the caller that are no files are at the other end of a pipe.
+// streams are the standard files of a command: pipes, with the caller's readers and writers at their other ends. A
+// file of the host is never given to a machine itself, which could open it once more, for what it was not meant, or
+// type into the terminal that it may be.
 type streams struct {
 	files  []*os.File // the command's
-	given  []*os.File // of those, what is only the command's
 	kept   []*os.File // our ends
 	copies sync.WaitGroup
+	// begun and ended count writes to the caller.
+	begun, ended atomic.Int64
 }
 
 func (s *streams) open(c Command) error {
-	switch in := c.Stdin.(type) {
-	case *os.File:
-		s.files = append(s.files, in)
-	default:
-		r, w, err := os.Pipe()
-		if err != nil {
-			return err
-		}
-		s.files, s.given = append(s.files, r), append(s.given, r)
-		if in == nil {
-			w.Close()
-			break
-		}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	s.files = append(s.files, r)
+	if c.Stdin == nil {
+		w.Close()
+	} else {
 		s.kept = append(s.kept, w)
 		go func() { // it may wait for input when the command has long ended
-			_, _ = io.Copy(w, in)
+			_, _ = io.Copy(w, c.Stdin)
 			w.Close()
 		}()
 	}
@@ -377,10 +388,6 @@ func (s *streams) open(c Command) error {
 }
 
 func (s *streams) output(to io.Writer) error {
-	if f, ok := to.(*os.File); ok {
-		s.files = append(s.files, f)
-		return nil
-	}
 	if to == nil {
 		to = io.Discard
 	}
@@ -388,9 +395,22 @@ func (s *streams) output(to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.files, s.given, s.kept = append(s.files, w), append(s.given, w), append(s.kept, r)
-	s.copies.Go(func() { _, _ = io.Copy(to, r) }) // ends when nobody has the other end, or this one is closed
+	s.files, s.kept = append(s.files, w), append(s.kept, r)
+	// It ends when nobody has the other end, or this one is closed.
+	s.copies.Go(func() { _, _ = io.Copy(counted{s, to}, r) })
 	return nil
+}
+
+// counted counts the writes to a writer.
+type counted struct {
+	s  *streams
+	to io.Writer
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.s.begun.Add(1)
+	defer c.s.ended.Add(1)
+	return c.to.Write(p)
 }
 
 // same reports whether two writers are one, to which two must not write at once.
@@ -399,21 +419,27 @@ func same(a, b io.Writer) bool {
 	return a == b
 }
 
-// give closes what the command has for itself.
+// give closes what the command has.
 func (s *streams) give() {
-	for _, f := range s.given {
+	for _, f := range s.files {
 		f.Close()
 	}
-	s.given = nil
 }
 
-// drain reads what is left of the output, unless something in the background keeps it open.
+// drain copies what is left of the output. Something in the background may keep it open, and say nothing more.
 func (s *streams) drain() {
 	done := make(chan struct{})
 	go func() { s.copies.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(patience):
+	for {
+		ended := s.ended.Load()
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Second):
+			if s.begun.Load() == ended {
+				return
+			}
+		}
 	}
 }
 

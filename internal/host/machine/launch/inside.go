@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 )
 
 // inside is the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
@@ -61,6 +62,9 @@ func inside() error {
 		return err
 	}
 	if err := mountAssembled(spec, host); err != nil {
+		return err
+	}
+	if err := confine.Thread(confine.Options{UserNamespace: spec.UserID != 0, CgroupV2: host.V2()}); err != nil {
 		return err
 	}
 	for _, fd := range []int{specFD, errorsFD} {

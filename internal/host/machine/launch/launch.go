@@ -9,6 +9,9 @@
 // namespaces. The first stage then mounts what only the host's root may mount, the disk, programs and devices ([assemble]); the mounts that a
 // mount namespace inherits from one of more privileged users are locked, so that root in the machine can neither unmount nor change them.
 //
+// What the machine's kernel offers is less than the host's: see package confine, package cgroup for devices, and the
+// tables masked and readOnly.
+//
 // The first stage stays, outside of all of that. It tells the controller how the machine is by a [Status] file, and is the switches on
 // the case: SIGTERM is the power button, SIGKILL the power cord, which takes the whole PID namespace with it. When init ends by reboot(2), as
 // the kernel reports by the signal that ended it, the machine has been powered off or is to boot once more; when it ends in any other way it
@@ -24,9 +27,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 )
 
 // Spec is what a machine is made of. It is read when the machine starts.
@@ -141,12 +149,17 @@ func Main(args []string) int {
 	}
 	flags := flag.NewFlagSet("coracle-node launch", flag.ContinueOnError)
 	name := flags.String("spec", "", "the machine's `file`")
+	again := flags.Bool("again", false, "for the program itself: it runs with the capabilities that it needs")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	if *name == "" {
 		fmt.Fprintln(os.Stderr, "usage: coracle-node launch --spec FILE")
 		return 2
+	}
+	if err := dropCapabilities(*again); err != nil {
+		fmt.Fprintf(os.Stderr, "coracle-node launch: %v\n", err)
+		return 1
 	}
 	spec, err := Read(*name)
 	if err == nil {
@@ -157,4 +170,23 @@ func Main(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// dropCapabilities keeps none but the capabilities that a machine may have. Those belong to a thread, and a Go program
+// has several: it executes itself, so that all of them begin without. again tells that it has done so.
+func dropCapabilities(again bool) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dropped, err := confine.Dropped()
+	if err != nil || dropped {
+		return err
+	}
+	if again {
+		return errors.New("capabilities that the launch of a machine does not need cannot be dropped")
+	}
+	if err := confine.DropCapabilities(); err != nil {
+		return err
+	}
+	err = unix.Exec("/proc/self/exe", append(slices.Clone(os.Args), "--again"), os.Environ())
+	return fmt.Errorf("execute coracle-node with fewer capabilities: %w", err)
 }

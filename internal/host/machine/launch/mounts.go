@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -188,13 +189,51 @@ func mountKernel() error {
 	return nil
 }
 
-// maskKernel keeps the machine from pressing the host's keys and reading its memory.
+// masked are files and directories of the kernel that a machine sees empty: they tell of the host and of other
+// machines, or act on the host.
+var masked = []string{
+	"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount",
+	"/proc/kpageflags", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger",
+	"/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+}
+
+// readOnly are directories that a machine cannot write to, by accident or in a container that sees them; writable are
+// parts of them that it can, because they belong to its namespaces. Control groups and what the kubelet sets are
+// mounts of their own.
+//
+// Root in a machine in the host's user namespace can mount proc and sysfs once more, without any of this.
+var (
+	readOnly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/sys"}
+	writable = []string{"/proc/sys/net"}
+)
+
+// maskKernel hides masked, and makes readOnly read-only.
 func maskKernel() error {
-	for _, file := range []string{"/proc/sysrq-trigger", "/proc/kcore"} {
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+	for _, path := range masked {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err == nil && info.IsDir():
+			const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+			err = mount("tmpfs", path, "tmpfs", flags, "size=0,mode=555")
+		case err == nil:
+			err = mount("/dev/null", path, "", unix.MS_BIND, "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, path := range slices.Concat(readOnly, writable) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := mount("/dev/null", file, "", unix.MS_BIND, ""); err != nil {
+		if path != "/sys" { // a mount already, with others on it
+			if err := mount(path, path, "", unix.MS_BIND, ""); err != nil {
+				return err
+			}
+		}
+		if err := remount(path, slices.Contains(readOnly, path)); err != nil {
 			return err
 		}
 	}
@@ -248,7 +287,7 @@ var devices = []device{
 	{name: "full", mode: 0o666, major: 1, minor: 7},
 	{name: "random", mode: 0o666, major: 1, minor: 8},
 	{name: "urandom", mode: 0o666, major: 1, minor: 9},
-	{name: "kmsg", mode: 0o600, major: 1, minor: 11},
+	{name: "kmsg", mode: 0o600, major: 1, minor: 3}, // empty: the kernel's log tells of all machines; kubelets open it
 	{name: "tty", mode: 0o666, major: 5, minor: 0},
 	{name: "fuse", mode: 0o666, major: 10, minor: 229, optional: true},
 	{name: "net/tun", mode: 0o666, major: 10, minor: 200, optional: true},

@@ -212,6 +212,12 @@ const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NE
 // insideArgs are the arguments of the second stage.
 var insideArgs = []string{"coracle-node", "launch", second}
 
+// Assembles reports whether a process with such arguments, as /proc has them, is a second stage that has not become
+// init.
+func Assembles(arguments []byte) bool {
+	return string(arguments) == strings.Join(insideArgs, "\x00")+"\x00"
+}
+
 func (m *machine) startInside(files []*os.File) (*os.Process, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -59,19 +59,22 @@ func (a attachment) attach(owner uint32) error {
 		return &fs.PathError{Op: "mount on", Path: a.target, Err: err}
 	}
 	if a.readOnly {
-		return remountReadOnly(a.target)
+		return remount(a.target, true)
 	}
 	return nil
 }
 
-// remountReadOnly makes a mount, not its file system, read-only.
-func remountReadOnly(target string) error {
+// remount makes a mount, not its file system, read-only or writable.
+func remount(target string, readOnly bool) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(target, &st); err != nil {
 		return err
 	}
 	kept := uintptr(st.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC) // they cannot be taken off
-	return mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, "")
+	if readOnly {
+		kept |= unix.MS_RDONLY
+	}
+	return mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|kept, "")
 }
 
 // detach returns a mount of source, a file or a directory, that is nowhere.

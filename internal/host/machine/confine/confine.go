@@ -1,0 +1,49 @@
+// Package confine takes from the processes of a machine what none of them needs: capabilities, and system calls of a
+// kernel that is the host's as well.
+//
+// A machine in a user namespace of its own cannot do with them what the tables of this package are about, because the
+// kernel asks for the capabilities of the host's users. There the package keeps away from the kernel what only offers a
+// surface for attacks. For a machine in the host's user namespace the tables are what there is between its root and the
+// host; what they leave open is said in SECURITY.md.
+package confine
+
+import "golang.org/x/sys/unix"
+
+// Options say what a machine is.
+type Options struct {
+	// UserNamespace is set for a machine in a user namespace of its own.
+	UserNamespace bool
+	// CgroupV2 is set where the machine has control groups of version 2: containers need eBPF then, for their devices.
+	CgroupV2 bool
+}
+
+// Thread confines what the calling thread will execute, and everything that descends from it. The goroutine must be
+// locked to its thread, and stay so.
+func Thread(o Options) error {
+	if !o.UserNamespace { // in one, capabilities hold for what belongs to the machine alone
+		if err := DropCapabilities(); err != nil {
+			return err
+		}
+	}
+	return refuseSystemCalls(o)
+}
+
+// unneeded are the capabilities that no machine has in the host's user namespace. Those that kubelets, container
+// runtimes and network plugins use are not among them, and neither are those that CAP_SYS_ADMIN, which they need,
+// includes.
+var unneeded = []uintptr{
+	unix.CAP_DAC_READ_SEARCH, // opens any file of a file system by its handle; CAP_DAC_OVERRIDE is enough to read
+	unix.CAP_LINUX_IMMUTABLE, // makes files that the host cannot remove
+	unix.CAP_SYS_MODULE,
+	unix.CAP_SYS_RAWIO, // memory, ports and disks of the host
+	unix.CAP_SYS_PACCT,
+	unix.CAP_SYS_TIME, // there is one clock
+	unix.CAP_SYS_TTY_CONFIG,
+	unix.CAP_AUDIT_CONTROL, // CAP_AUDIT_WRITE is among those that every container gets
+	unix.CAP_AUDIT_READ,
+	unix.CAP_MAC_ADMIN,
+	unix.CAP_MAC_OVERRIDE,
+	unix.CAP_SYSLOG,
+	unix.CAP_WAKE_ALARM,
+	unix.CAP_BLOCK_SUSPEND,
+}

@@ -1,0 +1,184 @@
+package confine
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// refusal are system calls that machines do not have.
+type refusal struct {
+	calls []uint32
+	// when narrows it to calls with such an argument; nil: all.
+	when condition
+	// errno is what a caller gets; 0: EPERM.
+	errno unix.Errno
+	// only narrows it to some machines; nil: all.
+	only func(Options) bool
+}
+
+// condition is met by a call whose argument has one of the values, in the bits of the mask, and none of the exceptions.
+type condition struct {
+	argument uint32
+	mask     uint32
+	values   []uint32
+	except   []uint32
+}
+
+func hostsUsers(o Options) bool { return !o.UserNamespace }
+
+// refusals are about what has no namespaces: who may do it does it to the host, and to every other machine.
+var refusals = append([]refusal{
+	// The kernel itself.
+	{calls: []uint32{unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE}},
+	{calls: []uint32{unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD}},
+	{calls: []uint32{unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME}},
+	{calls: []uint32{unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT}},
+	{calls: []uint32{unix.SYS_SYSLOG}}, // its log, with what all machines did
+
+	// Files of the host beyond what is mounted.
+	{calls: []uint32{unix.SYS_OPEN_BY_HANDLE_AT}},
+	// An event of fanotify on a file system comes with an open file, whoever opens it: those of the host are on the
+	// same one.
+	{calls: []uint32{unix.SYS_FANOTIFY_INIT}},
+	{calls: []uint32{unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD}},
+	// Remounting a file system (and not a mount of it) makes it read-only for the host as well.
+	{calls: []uint32{unix.SYS_MOUNT}, only: hostsUsers,
+		when: condition{argument: 3, mask: unix.MS_REMOUNT | unix.MS_BIND, values: []uint32{unix.MS_REMOUNT}}},
+	{calls: []uint32{unix.SYS_FSPICK}, only: hostsUsers},
+	{calls: []uint32{unix.SYS_FSCONFIG}, only: hostsUsers,
+		when: condition{argument: 1, mask: all, values: []uint32{unix.FSCONFIG_CMD_RECONFIGURE}}},
+	// Requests to a file system as a whole: freeze it, shut it down, resize it, open any of its files. The exceptions
+	// are about the file itself: its flags and project, where it is on the disk, and sharing its blocks with another.
+	{calls: []uint32{unix.SYS_IOCTL}, only: hostsUsers,
+		when: condition{argument: 1, mask: ioctlType, values: []uint32{'X' << 8, 0x94 << 8, 'f' << 8}, except: []uint32{
+			fsGetXattr, fsSetXattr, unix.FS_IOC_GETFLAGS, unix.FS_IOC_SETFLAGS, fiemap,
+			unix.FICLONE, unix.FICLONERANGE, unix.FIDEDUPERANGE,
+		}}},
+	// From a mount namespace to the next, up to that of the host: kernels before 6.19 ask for no more than
+	// CAP_SYS_ADMIN.
+	{calls: []uint32{unix.SYS_IOCTL}, when: condition{
+		argument: 1, mask: ioctlType | ioctlNumber, values: []uint32{nextMountNamespace, previousMountNamespace},
+	}},
+
+	// What tells of the whole host, or acts on it.
+	{calls: []uint32{unix.SYS_PERF_EVENT_OPEN, unix.SYS_LOOKUP_DCOOKIE}},
+	{calls: []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL}, errno: unix.ENOSYS, only: hostsUsers},
+	{calls: []uint32{unix.SYS_SOCKET},
+		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_VSOCK}}, errno: unix.EAFNOSUPPORT},
+	// Keys typed into a terminal that somebody outside may use.
+	{calls: []uint32{unix.SYS_IOCTL},
+		when: condition{argument: 1, mask: all, values: []uint32{unix.TIOCSTI, unix.TIOCLINUX}}},
+	{calls: []uint32{unix.SYS_BPF}, only: func(o Options) bool { return o.UserNamespace || !o.CgroupV2 }},
+	// With version 2 of control groups runc loads programs for devices. They cannot be attached to the kernel's
+	// functions.
+	{calls: []uint32{unix.SYS_BPF}, only: func(o Options) bool { return !o.UserNamespace && o.CgroupV2 },
+		when: condition{argument: 0, mask: all, values: []uint32{
+			unix.BPF_RAW_TRACEPOINT_OPEN, unix.BPF_LINK_CREATE, unix.BPF_PROG_TEST_RUN,
+		}}},
+
+	// Much of the kernel for who attacks it, and nothing that containers count on: their default profile has none of
+	// it.
+	{calls: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}},
+	{calls: []uint32{unix.SYS_USERFAULTFD}},
+}, ofArchitecture...)
+
+// Masks of arguments. https://docs.kernel.org/userspace-api/ioctl/ioctl-decoding.html
+const (
+	all         = 0xffffffff
+	ioctlType   = 0xff00
+	ioctlNumber = 0xff
+)
+
+// Requests of ioctl(2): FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR, FS_IOC_FIEMAP, NS_MNT_GET_NEXT and NS_MNT_GET_PREV, the
+// last two without the size of what they write, which grows.
+const (
+	fsGetXattr             = 0x801c581f
+	fsSetXattr             = 0x401c5820
+	fiemap                 = 0xc020660b
+	nextMountNamespace     = 0xb70b
+	previousMountNamespace = 0xb70c
+)
+
+// Offsets in what a filter looks at, struct seccomp_data. https://man7.org/linux/man-pages/man2/seccomp.2.html
+const (
+	numberAt       = 0
+	architectureAt = 4
+	argumentsAt    = 16 // 8 bytes each, of which a filter loads 4
+)
+
+// filter is the program that refuses system calls. There is none for 32-bit programs (i386, x32, arm), which EKS's
+// nodes do not have: they would need tables of their own, and the kernel's code for them is one more way in.
+func filter(o Options) []bpf.Instruction {
+	refuse := func(e unix.Errno) bpf.Instruction {
+		return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
+	}
+	program := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: architectureAt, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: architecture, SkipTrue: 1},
+		refuse(unix.ENOSYS),
+		bpf.LoadAbsolute{Off: numberAt, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: firstForeign, SkipTrue: 1},
+		refuse(unix.ENOSYS),
+	}
+	for _, r := range refusals {
+		if r.only != nil && !r.only(o) {
+			continue
+		}
+		if r.errno == 0 {
+			r.errno = unix.EPERM
+		}
+		body := []bpf.Instruction{refuse(r.errno)}
+		if r.when.mask != 0 {
+			body = r.when.program(body[0])
+		}
+		for _, call := range r.calls {
+			program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: uint8(len(body))})
+			program = append(program, body...)
+		}
+	}
+	return append(program, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+}
+
+// program ends with what refuses a call when it meets the condition, and with the number of the call loaded otherwise.
+func (c condition) program(refuse bpf.Instruction) (program []bpf.Instruction) {
+	load := bpf.LoadAbsolute{Off: argumentsAt + 8*c.argument + lowWord, Size: 4}
+	program = append(program, load)
+	tests := len(c.except) + 1 + len(c.values) // up to the instruction that refuses, the mask included
+	for i, value := range c.except {
+		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: uint8(tests - i)})
+	}
+	program = append(program, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: c.mask})
+	for i, value := range c.values {
+		left := uint8(len(c.values) - 1 - i) // tests that follow
+		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: left}
+		if left == 0 {
+			jump.SkipFalse = 1
+		}
+		program = append(program, jump)
+	}
+	return append(program, refuse, bpf.LoadAbsolute{Off: numberAt, Size: 4})
+}
+
+// refuseSystemCalls installs the filter for the calling thread, and all that descends from it.
+func refuseSystemCalls(o Options) error {
+	raw, err := bpf.Assemble(filter(o))
+	if err != nil {
+		return fmt.Errorf("assemble the filter of system calls: %w", err)
+	}
+	instructions := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		instructions[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	program := unix.SockFprog{Len: uint16(len(instructions)), Filter: &instructions[0]}
+	// Not by no_new_privs, under which no program in a machine could be setuid: it takes CAP_SYS_ADMIN.
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	runtime.KeepAlive(instructions)
+	if errno != 0 {
+		return fmt.Errorf("install the filter of system calls: %w", errno)
+	}
+	return nil
+}
