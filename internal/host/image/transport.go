@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/distribution/distribution/v3/registry/storage/driver"
@@ -28,8 +29,8 @@ func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer := &answer{header: make(http.Header), body: writer, began: make(chan struct{})}
 	go func() {
 		t.handler.ServeHTTP(answer, request)
-		answer.WriteHeader(http.StatusOK)
 		request.Body.Close()
+		answer.begin()
 		writer.Close()
 	}()
 	select {
@@ -43,36 +44,37 @@ func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: answer.sent, Body: reader, ContentLength: -1, Request: request,
 	}
-	if length := answer.sent.Get("Content-Length"); length != "" {
-		var n int64
-		for _, digit := range length {
-			n = n*10 + int64(digit-'0')
-		}
+	if n, err := strconv.ParseInt(answer.sent.Get("Content-Length"), 10, 64); err == nil {
 		response.ContentLength = n
 	}
 	return response, nil
 }
 
-// answer is a response that is read while it is written.
+// answer is a response that is read while it is written. It begins with the first byte of its body: one without a body begins when the
+// handler has ended, as with a server of package http, so that a handler may finish its work after WriteHeader.
 type answer struct {
 	header, sent http.Header
 	status       int
 	body         *io.PipeWriter
-	once         sync.Once
 	began        chan struct{}
+	once         sync.Once
 }
 
 func (a *answer) Header() http.Header { return a.header }
 
 func (a *answer) WriteHeader(status int) {
-	a.once.Do(func() {
+	if a.status == 0 {
 		a.status, a.sent = status, a.header.Clone()
-		close(a.began)
-	})
+	}
+}
+
+func (a *answer) begin() {
+	a.WriteHeader(http.StatusOK)
+	a.once.Do(func() { close(a.began) })
 }
 
 func (a *answer) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
+	a.begin()
 	return a.body.Write(p)
 }
 
