@@ -2,9 +2,9 @@ package machine
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,23 +30,51 @@ func jail(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	in, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
+	place := func(from, to string) {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to = filepath.Join(dir, to)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o755)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer in.Close()
-	out, err := os.OpenFile(filepath.Join(dir, "init"), os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
+	place("/proc/self/exe", "init")
+	for from, to := range libraries(t) {
+		place(from, to)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "run"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// libraries are files of the host that this program needs, and where: some when the race detector is in it.
+func libraries(t *testing.T) map[string]string {
+	t.Helper()
+	program, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	interpreter := program.Section(".interp")
+	if interpreter == nil {
+		return nil
+	}
+	path, err1 := interpreter.Data()
+	maps, err2 := os.ReadFile("/proc/self/maps")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimRight(string(path), "\x00")
+	found := map[string]string{name: name}
+	for line := range strings.Lines(string(maps)) {
+		if f := strings.Fields(line); len(f) == 6 && strings.Contains(f[5], ".so.") {
+			found[f[5]] = f[5]
+		}
+	}
+	return found
 }
 
 // pretend starts what looks like a machine, with the marks of a real one: a session leader in the host's PID
