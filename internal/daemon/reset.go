@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/names"
 	"github.com/coracle-eks/coracle/internal/host/network"
@@ -202,7 +203,7 @@ func mounts(dir string) ([]string, error) {
 
 // remove deletes dir with all that is in it; a mount point loses its content only.
 func remove(dir string) error {
-	err := os.RemoveAll(dir)
+	err := filetree.RemoveAll(dir)
 	if err == nil || !errors.Is(err, syscall.EBUSY) {
 		return err
 	}
@@ -211,7 +212,7 @@ func remove(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := filetree.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}

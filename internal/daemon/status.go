@@ -13,9 +13,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/version"
@@ -147,22 +149,15 @@ func disk(dir string) (admin.Disk, error) {
 		return admin.Disk{}, fmt.Errorf("file system of %s: %w", dir, err)
 	}
 	out := admin.Disk{Free: int64(s.Bavail) * s.Bsize, Total: int64(s.Blocks) * s.Bsize}
-	// Machines change the directories of their disks while they are counted: a root is not left by way of a link.
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return admin.Disk{}, err
-	}
-	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // it vanished while we looked
-		}
-		if info, err := e.Info(); err == nil {
-			out.Used += info.Sys().(*syscall.Stat_t).Blocks * 512
+	// What machines have made is among it.
+	count := func(at int, name string, _ bool) error {
+		var st unix.Stat_t
+		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil { // otherwise it has vanished
+			out.Used += st.Blocks * 512
 		}
 		return nil
-	})
-	return out, err
+	}
+	return out, filetree.Walk(dir, filetree.Visitor{Leave: count})
 }
 
 // Left is what runs of a data directory without a daemon: names of processes, sorted, and which of them the next daemon

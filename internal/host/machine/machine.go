@@ -44,6 +44,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -407,7 +408,7 @@ func (c *Controller) discard(ctx context.Context, id string) error {
 	}
 	c.files.remove(dir)
 	crashDiscarding.Here()
-	return os.RemoveAll(dir)
+	return filetree.RemoveAll(dir)
 }
 
 // Remove removes the control groups of an owner's machines, and kills what runs in them, for "coracle reset": the processes that stand for

@@ -22,6 +22,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/filetree"
 )
 
 const (
@@ -447,24 +451,24 @@ func try(dir string) error {
 	if err := kill(dir); err != nil {
 		return err
 	}
-	var dirs []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
+	err := filetree.Walk(dir, filetree.Visitor{Leave: func(at int, name string, isDir bool) error {
+		if !isDir {
 			return nil
 		}
-		if err == nil && d.IsDir() {
-			dirs = append(dirs, path)
-		}
-		return err
-	})
+		return removeGroup(at, name)
+	}})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	slices.Reverse(dirs)
-	for _, d := range dirs {
-		if err := os.Remove(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove a control group: %w", err)
-		}
+	return removeGroup(unix.AT_FDCWD, dir)
+}
+
+func removeGroup(at int, name string) error {
+	if err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove control group %s: %w", name, err)
 	}
 	return nil
 }
@@ -475,48 +479,43 @@ func kill(dir string) error {
 	if err == nil {
 		return nil
 	}
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		_ = write(path, "freezer.state", "THAWED") // a frozen process does not die; only that hierarchy has the file
-		procs, err := read(path, "cgroup.procs")
-		if err != nil {
-			return nil // gone meanwhile
-		}
-		for pid := range strings.FieldsSeq(procs) {
-			if n, err := strconv.Atoi(pid); err == nil && n > 1 && n != os.Getpid() {
-				_ = syscall.Kill(n, syscall.SIGKILL) // it may have ended
+	return eachGroup(dir, func(group string) {
+		_ = write(group, "freezer.state", "THAWED") // a frozen process does not die; only that hierarchy has the file
+		for _, pid := range processesIn(group) {
+			if pid > 1 && pid != os.Getpid() {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 			}
 		}
-		return nil
 	})
 }
 
 // Processes are the process IDs, as the caller sees them, of everything that runs in the group and below.
 func (g Group) Processes() (pids []int, err error) {
-	err = filepath.WalkDir(g.Dir("memory"), func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		procs, err := read(path, "cgroup.procs")
-		if err != nil {
-			return nil // gone meanwhile
-		}
-		for pid := range strings.FieldsSeq(procs) {
-			if n, err := strconv.Atoi(pid); err == nil && n > 0 {
-				pids = append(pids, n)
-			}
-		}
-		return nil
-	})
+	err = eachGroup(g.Dir("memory"), func(group string) { pids = append(pids, processesIn(group)...) })
 	return pids, err
+}
+
+// eachGroup calls f with a path of each group from dir on, which is good for that call only: that from the root may be longer than a path can be.
+func eachGroup(dir string, f func(group string)) error {
+	err := filetree.Walk(dir, filetree.Visitor{Enter: func(at int) error {
+		f(fmt.Sprintf("/proc/self/fd/%d", at))
+		return nil
+	}})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// processesIn are the processes of one group that the caller can see; none when the group is gone.
+func processesIn(group string) (pids []int) {
+	procs, _ := read(group, "cgroup.procs")
+	for text := range strings.FieldsSeq(procs) {
+		if pid, err := strconv.Atoi(text); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 func read(dir, file string) (string, error) {

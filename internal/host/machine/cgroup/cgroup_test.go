@@ -2,11 +2,16 @@ package cgroup
 
 import (
 	"bufio"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestHierarchiesAreFound(t *testing.T) {
@@ -121,5 +126,50 @@ func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
 	}
 	if len(used) < 5 {
 		t.Errorf("ten machines use %d of 7 processors", len(used))
+	}
+}
+
+// Root in a machine makes groups in one another as deep as it likes, and freezes what is in them: a machine ends nevertheless.
+func TestDeepAndFrozenGroupsAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := hierarchy(t, func(h Hierarchy) bool { return h.V2 || h.has("freezer") })
+	at, err := unix.Open(dir, unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "a-group-with-a-name-that-makes-the-path-longer-than-paths-can-be"
+	for range 100 {
+		next := -1
+		err := unix.Mkdirat(at, name, 0o755)
+		if err == nil {
+			next, err = unix.Openat(at, name, unix.O_DIRECTORY, 0)
+		}
+		unix.Close(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = next
+	}
+	defer unix.Close(at)
+	group := fmt.Sprintf("/proc/self/fd/%d", at)
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(group, "cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(group, "freezer.state", "FROZEN"); err != nil {
+		if err := write(group, "cgroup.freeze", "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error)
+	go func() { ended <- sleeper.Wait() }()
+	if err := remove(dir); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the frozen process has ended with %v", err)
 	}
 }

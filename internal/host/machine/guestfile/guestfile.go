@@ -56,25 +56,6 @@ func ReadTail(dir, name string, limit int64) (tail []byte, size int64, err error
 	return tail, info.Size(), err
 }
 
-// Clear removes everything in dir, and leaves dir itself. No machine may run that can write dir.
-func Clear(dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	entries, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := root.RemoveAll(e.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // open opens a regular file for reading. It is opened without being used (O_PATH) at first: to open a device is to use
 // it.
 func open(dir, name string) (*os.File, error) {

@@ -123,37 +123,3 @@ func TestALeaseIsNotWaitedFor(t *testing.T) {
 		t.Errorf("Read of a file with a lease: %v, want EWOULDBLOCK", err)
 	}
 }
-
-func TestClear(t *testing.T) {
-	t.Parallel()
-	dir, elsewhere := t.TempDir(), t.TempDir()
-	kept := filepath.Join(elsewhere, "kept")
-	if err := os.WriteFile(kept, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, makeIt := range map[string]func(path string) error{
-		"link":      func(path string) error { return os.Symlink(elsewhere, path) },
-		"boot.json": func(path string) error { return os.MkdirAll(filepath.Join(path, "not", "empty"), 0o755) },
-		"file":      func(path string) error { return os.WriteFile(path, nil, 0) },
-	} {
-		if err := makeIt(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Clear(dir); err != nil {
-		t.Fatal(err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Errorf("there are %v, %v", entries, err)
-	}
-	if after, err := os.Stat(dir); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the directory is another: %v", err)
-	}
-	if _, err := os.Stat(kept); err != nil {
-		t.Errorf("a link was followed: %v", err)
-	}
-}

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
-	"github.com/coracle-eks/coracle/internal/host/machine/guestfile"
 )
 
 // second is the argument that makes the program its second stage. It finds the spec and a pipe for errors at these descriptors.
@@ -163,7 +163,7 @@ func (m *machine) start() (*os.Process, error) {
 		}
 	}
 	// What an earlier boot has reported is not about this one.
-	if err := guestfile.Clear(filepath.Join(m.spec.Dir, RunDir)); err != nil {
+	if err := filetree.Clear(filepath.Join(m.spec.Dir, RunDir)); err != nil {
 		return nil, err
 	}
 	if err := enterNetwork(m.spec.Network); err != nil {
