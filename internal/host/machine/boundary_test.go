@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -209,5 +210,21 @@ func TestACommandIsConfinedAsItsMachine(t *testing.T) {
 				t.Errorf("its input was changed to %q, %v", in, err)
 			}
 		})
+	}
+}
+
+// A machine decides what its /etc/environment is: "coracle exec" waits for none of it.
+func TestACommandDoesNotWaitForSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fifo, link, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Symlink(fifo, link), os.WriteFile(file, []byte("A=1\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{fifo: "", link: "", file: "A=1\n", filepath.Join(dir, "none"): "", "/dev/zero": ""} {
+		if got := string(readSettings(name)); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
 	}
 }

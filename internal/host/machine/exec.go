@@ -459,17 +459,29 @@ func environment() []string {
 	if t := os.Getenv("TERM"); t != "" {
 		env = append(env, "TERM="+t)
 	}
-	data, err := os.ReadFile("/etc/environment")
-	if err != nil {
-		return env
-	}
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(string(readSettings("/etc/environment"))) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		if ok && name != "" && !strings.HasPrefix(name, "#") {
 			env = append(env, name+"="+strings.Trim(value, `"'`))
 		}
 	}
 	return env
+}
+
+// readSettings returns the beginning of a file of the machine whose root the calling thread has; nothing of what is no regular file: whoever
+// opens a FIFO waits for its writer.
+func readSettings(path string) []byte {
+	const limit = 64 << 10
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, limit)) // what there is
+	return data
 }
 
 // lookPath finds a program where the calling thread is. Where there is none, exit is what a shell would say.
