@@ -62,7 +62,10 @@ func claimUserID(ctx context.Context, owner, holder string) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	used := map[uint32]bool{}
+	used, err := delegated("/etc/subuid", "/etc/subgid")
+	if err != nil {
+		return 0, err
+	}
 	for _, file := range files {
 		id, err := readUserID(file)
 		if err != nil {
@@ -83,6 +86,34 @@ func claimUserID(ctx context.Context, owner, holder string) (uint32, error) {
 		}
 	}
 	return 0, fmt.Errorf("all %d ranges of user IDs of this host are in use: terminate instances, or `coracle reset` a data directory", ranges)
+}
+
+// delegated are the ranges of which users of the host have IDs. https://man7.org/linux/man-pages/man5/subuid.5.html
+func delegated(files ...string) (map[uint32]bool, error) {
+	used := map[uint32]bool{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			fields := strings.Split(strings.TrimSpace(line), ":")
+			if len(fields) != 3 {
+				continue
+			}
+			first, err1 := strconv.ParseUint(fields[1], 10, 32)
+			count, err2 := strconv.ParseUint(fields[2], 10, 32)
+			if err1 != nil || err2 != nil {
+				continue
+			}
+			for id := usernamespace.First; id < usernamespace.Last; id += usernamespace.Size {
+				if uint64(id) < first+count && first < uint64(id)+uint64(usernamespace.Size) {
+					used[id] = true
+				}
+			}
+		}
+	}
+	return used, nil
 }
 
 // makeHolder makes the namespace of a holder, with a user namespace of its own if it is to have one, unless there is one.

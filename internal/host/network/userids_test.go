@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -115,5 +116,19 @@ func TestUserIDsLiveAsLongAsTheNamespace(t *testing.T) {
 	}
 	if id() != 0 {
 		t.Errorf("the range from %d was not given back", id())
+	}
+}
+
+func TestDelegatedRangesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const second = usernamespace.First + usernamespace.Size
+	subuid := fmt.Sprintf("ann:100000:65536\nbob:%d:2\n# a comment\nbroken:x:y\n", second-1)
+	if err := os.WriteFile(filepath.Join(dir, "subuid"), []byte(subuid), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	used, err := delegated(filepath.Join(dir, "subuid"), filepath.Join(dir, "subgid"))
+	if err != nil || len(used) != 2 || !used[usernamespace.First] || !used[second] {
+		t.Errorf("in use are %v, %v", used, err)
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ranges of the host's IDs are given to machines between First and Last: systemd leaves them free, no /etc/subuid begins there, and they
-// fit into 31 bits. https://systemd.io/UIDS-GIDS/
+// Ranges of the host's IDs are given to machines between First and Last: above what SSSD gives to users of a directory (up to 2000200000), below
+// what systemd keeps for foreign users, and in 31 bits. https://systemd.io/UIDS-GIDS/
 const (
-	First uint32 = 0x70000000
-	Last  uint32 = 0x7ffeffff
+	First uint32 = 0x77400000
+	Last  uint32 = 0x7ffdffff
 	// Size is the number of IDs in a range.
 	Size uint32 = 65536
 )
