@@ -29,6 +29,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -64,7 +65,11 @@ func At(path string) (Dir, error) {
 	for at := path; ; at = filepath.Dir(at) {
 		resolved, err := filepath.EvalSymlinks(at)
 		if err == nil {
-			return Dir(filepath.Join(resolved, rest)), nil
+			path = filepath.Join(resolved, rest)
+			if path == "/usr" || strings.HasPrefix(path, "/usr/") {
+				return "", fmt.Errorf("the data directory %s is below /usr, which instances see: give --data-dir another path", path)
+			}
+			return Dir(path), nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("data directory %s: %w", path, err)

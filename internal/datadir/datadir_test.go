@@ -36,8 +36,10 @@ func TestOneDirectoryHasOneName(t *testing.T) {
 	if other := at(t, filepath.Join(base, "other")); other.Owner() == direct.Owner() {
 		t.Error("two directories have one owner mark")
 	}
-	if _, err := At(""); err == nil {
-		t.Error("an empty name is a directory")
+	for _, bad := range []string{"", "/usr", "/usr/share/coracle", "/var/../usr/lib"} {
+		if d, err := At(bad); err == nil {
+			t.Errorf("%q is the directory %s", bad, d)
+		}
 	}
 }
 

@@ -167,3 +167,37 @@ func TestWriteRefuses(t *testing.T) {
 		t.Errorf("a program that is missing: %v", err)
 	}
 }
+
+func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
+	t.Parallel()
+	usr, dir := t.TempDir(), t.TempDir()
+	for name, mode := range map[string]fs.FileMode{
+		"share/public": 0o644, "share/secret": 0o640, "lib/private/file": 0o644, "bin/sudo": 0o4111, "local/etc/secret": 0o600, "bin/own": 0o600,
+	} {
+		path := filepath.Join(usr, name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600), os.Chmod(path, mode))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.Chmod(filepath.Join(usr, "lib/private"), 0o700), os.Symlink("secret", filepath.Join(usr, "share/link")),
+		os.MkdirAll(filepath.Join(dir, "usr/bin"), 0o755), os.WriteFile(filepath.Join(dir, "usr/bin/own"), nil, 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &writer{dir: dir}
+	w.concealPrivate(usr)
+	if w.err != nil {
+		t.Fatal(w.err)
+	}
+	var concealed []string
+	err = fs.WalkDir(os.DirFS(filepath.Join(dir, "usr")), ".", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type()&fs.ModeCharDevice != 0 {
+			concealed = append(concealed, path)
+		}
+		return err
+	})
+	if got := strings.Join(concealed, " "); err != nil || got != "lib/private share/secret" {
+		t.Errorf("concealed are %s, %v", got, err)
+	}
+}

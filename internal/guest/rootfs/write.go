@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
 
@@ -87,6 +89,7 @@ func (w *writer) all() error {
 	for _, target := range w.o.targets() { // what Mounts covers
 		w.file(target, "", 0o755)
 	}
+	w.concealPrivate("/usr")
 	return w.err
 }
 
@@ -285,6 +288,42 @@ func (w *writer) fromHost() {
 			}
 		}
 	}
+}
+
+// concealPrivate keeps what not every user of the host may read from the machine, whose root may read all files of the layers: a whiteout in the
+// skeleton hides it. https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
+func (w *writer) concealPrivate(usr string) {
+	if w.err != nil {
+		return
+	}
+	w.err = filepath.WalkDir(usr, func(path string, e fs.DirEntry, err error) error {
+		relative := strings.TrimPrefix(path, usr)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if slices.Contains(hidden, "usr"+relative) {
+			return fs.SkipDir
+		}
+		info, err := e.Info()
+		if err != nil || e.Type()&fs.ModeSymlink != 0 || info.Mode()&0o005 != 0 { // programs may be for execution only
+			return nil
+		}
+		at := filepath.Join(w.dir, "usr", relative)
+		if _, err := os.Lstat(at); err == nil {
+			return nil // the machine has its own
+		}
+		w.mkdir(filepath.Join("usr", filepath.Dir(relative)))
+		if err := unix.Mknod(at, unix.S_IFCHR, 0); err != nil || w.err != nil {
+			return errors.Join(w.err, err)
+		}
+		if e.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
 }
 
 // hostRoots are where distributions keep their certificate authorities in one file.
