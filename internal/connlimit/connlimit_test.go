@@ -2,11 +2,15 @@ package connlimit
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
@@ -75,10 +79,14 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 	if _, ok := dial(t, "127.0.0.1", at); ok {
 		t.Error("one source has three connections, two are allowed")
 	}
-	if _, ok := dial(t, "127.0.0.2", at); !ok {
+	if _, ok := dial(t, "127.0.0.2", at); ok {
+		t.Error("another address of the loopback counts as another source")
+	}
+	// Sources that are not on this host.
+	if !l.enter(netip.MustParseAddr("10.0.0.2")) {
 		t.Error("another source is refused, too")
 	}
-	if _, ok := dial(t, "127.0.0.3", at); ok {
+	if l.enter(netip.MustParseAddr("10.0.0.3")) {
 		t.Error("there are four connections, three are allowed")
 	}
 	first.Close()
@@ -89,10 +97,66 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 		}
 		return c.Close()
 	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.sources[first.LocalAddr().(*net.TCPAddr).AddrPort().Addr()] > 1 {
-		t.Errorf("the first source has %v", l.sources)
+	eventually.Nil(t, "no connection that ended is counted", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.sources[loopback] > 1 {
+			return fmt.Errorf("the first source has %v", l.sources)
+		}
+		return nil
+	})
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1", "127.0.0.1": "127.0.0.1", "127.255.0.9": "127.0.0.1", "::ffff:127.0.0.2": "127.0.0.1",
+		"::1": "127.0.0.1", "fd00::1": "fd00::1", "169.254.169.254": "169.254.169.254",
+	} {
+		if got := sourceOf(netip.MustParseAddr(address)); got != netip.MustParseAddr(want) {
+			t.Errorf("%s counts for %s, want %s", address, got, want)
+		}
+	}
+}
+
+// TestListenersShareTheBudgetOfTheirProcess has more sources than the process has file descriptors, at two listeners.
+func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
+	t.Parallel()
+	var listeners [3]*Listener
+	shared := &budget{limit: 8}
+	for i := range listeners {
+		inner, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { inner.Close() })
+		listeners[i] = newListener(inner, 1000, 1000, shared)
+	}
+	source := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }
+	if l := listeners[0]; !l.enter(source(1)) || !l.enter(source(1)) || l.enter(source(1)) {
+		t.Errorf("one source has %d connections of %d, a quarter is allowed", l.sources[source(1)], shared.limit)
+	}
+	for i, want := range []int{4, 4, 0} {
+		for n := range 10 {
+			listeners[i].enter(source(n))
+		}
+		if listeners[i].open != want {
+			t.Errorf("listener %d has %d connections of %d, want %d", i, listeners[i].open, shared.limit, want)
+		}
+	}
+	if shared.open != shared.limit {
+		t.Errorf("all listeners have %d connections, want %d", shared.open, shared.limit)
+	}
+	listeners[0].leave(source(1))
+	if !listeners[2].enter(source(1)) {
+		t.Error("a connection that ended makes no room at another listener")
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	if limit := process().limit; limit <= 0 || uint64(limit) > files.Cur/2 {
+		t.Errorf("this process may have %d connections and %d files", limit, files.Cur)
 	}
 }
 
