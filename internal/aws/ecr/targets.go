@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
@@ -50,9 +49,6 @@ func (s *Service) target(at registry, caller wire.Caller, action, name string, r
 
 // withResources gives the statements of a repository policy, which have none, a resource: the repository that they are attached to.
 func withResources(text string) string {
-	if known, ok := resourced.Load(text); ok {
-		return known.(string)
-	}
 	var document map[string]any
 	if err := json.Unmarshal([]byte(text), &document); err != nil {
 		return text // it is refused when it is set, and says so when it is read
@@ -71,12 +67,8 @@ func withResources(text string) string {
 	if err != nil {
 		panic(err) // it came from JSON
 	}
-	resourced.Store(text, string(changed))
 	return string(changed)
 }
-
-// resourced remembers what withResources made.
-var resourced sync.Map
 
 // Targets says on which resource a request is authorised: the repository, whose policy counts; "*" for what is about a whole registry.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerregistry.html

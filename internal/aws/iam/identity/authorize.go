@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -116,9 +115,6 @@ func (i *Identity) RoleByARN(ctx context.Context, arn string) (record.Role, erro
 	return row.Value, err
 }
 
-// useInterval is how often a use is written: LastUsed is a fact for cleaning up, not for accounting.
-const useInterval = 5 * time.Minute
-
 // Used notes that the caller's access key or role is in use.
 func (i *Identity) Used(ctx context.Context, caller wire.Caller) {
 	who, ok := caller.Session.(*bearer)
@@ -132,10 +128,9 @@ func (i *Identity) Used(ctx context.Context, caller wire.Caller) {
 		return // GetSessionToken: the key that it was called with is the one in use
 	}
 	now := i.now()
-	if last, ok := i.lastWrites.Load(id); ok && now.Sub(last.(time.Time)) < useInterval {
+	if !i.uses.begin(id, now) {
 		return
 	}
-	i.lastWrites.Store(id, now)
 	region := wire.RegionFrom(ctx)
 	var err error
 	if who.role != "" {

@@ -17,7 +17,6 @@ package identity
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -27,19 +26,19 @@ import (
 
 // Identity answers who and whether. It is safe for concurrent use.
 type Identity struct {
-	accounts   store.Table[record.Account]
-	users      store.Table[record.User]
-	groups     store.Table[record.Group]
-	roles      store.Table[record.Role]
-	policies   store.Table[record.Policy]
-	keys       store.Table[record.AccessKey]
-	keyUses    store.Table[record.AccessKeyUse]
-	roleUses   store.Table[record.RoleUse]
-	sealer     *sealer
-	now        func() time.Time
-	log        *slog.Logger
-	bearers    bearers
-	lastWrites sync.Map // id of an access key or role -> time.Time at which its use was last written
+	accounts store.Table[record.Account]
+	users    store.Table[record.User]
+	groups   store.Table[record.Group]
+	roles    store.Table[record.Role]
+	policies store.Table[record.Policy]
+	keys     store.Table[record.AccessKey]
+	keyUses  store.Table[record.AccessKeyUse]
+	roleUses store.Table[record.RoleUse]
+	sealer   *sealer
+	now      func() time.Time
+	log      *slog.Logger
+	bearers  bearers
+	uses     uses
 }
 
 var (
