@@ -14,6 +14,7 @@ import (
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/opencontainers/go-digest"
 )
 
 // Handler serves the protocol of registries (OCI distribution) below /v2/. The registry that is meant is the one
@@ -32,7 +33,7 @@ func (r *Registry) Handler(access Access) http.Handler {
 			var refusal *Refusal
 			if !errors.As(err, &refusal) {
 				r.options.Log.Error("the registry could not answer", "method", request.Method, "path", request.URL.Path, "error", err)
-				refusal = &Refusal{http.StatusInternalServerError, "UNKNOWN", err.Error()}
+				refusal = &Refusal{http.StatusInternalServerError, "UNKNOWN", "The registry could not answer because of an internal error. Its log says more."}
 			}
 			refusal.write(w, request)
 		}
@@ -84,6 +85,14 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s/%s: %v", host, repository, err)}
 	} else if reference.Domain(full) != host || reference.Path(full) != repository {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", host + " is not the name of a registry"}
+	}
+	if _, err := reference.WithName(r.stored(host + "/" + repository)); err != nil { // such as an address of IPv6
+		return &Refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%s/%s: %v", host, repository, err)}
+	}
+	if _, identifier, _ := strings.Cut(what, "/"); strings.Contains(identifier, ":") {
+		if err := digest.Digest(identifier).Validate(); err != nil {
+			return &Refusal{http.StatusBadRequest, "DIGEST_INVALID", fmt.Sprintf("%s: %v", identifier, err)}
+		}
 	}
 	query.Del("ns")
 
