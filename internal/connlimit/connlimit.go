@@ -14,8 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // budget counts the connections of all listeners that share it.
@@ -28,8 +27,8 @@ type budget struct {
 
 // process returns the budget of this process.
 var process = sync.OnceValue(func() *budget {
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		files.Cur = 1024 // the least that a Linux gives
 	}
 	return &budget{limit: int(min(files.Cur, math.MaxInt32)) / 2}

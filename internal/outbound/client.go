@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -31,9 +31,11 @@ type Options struct {
 	MaxBody int64
 	// Timeout bounds a request of a [Client] with its redirects and its body. Those of a [Transport] end with their contexts.
 	Timeout time.Duration
-	// Proxy is that of the environment (HTTPS_PROXY, NO_PROXY), which is the operator's, unless set. It is asked for public
-	// names only, and reached wherever it is.
+	// Proxy is that of the environment (HTTPS_PROXY, NO_PROXY), which is the operator's, unless set. It is reached wherever it is,
+	// and is asked for addresses, not for names: what it resolves a name to would not be checked.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Resolve resolves the names that a proxy is asked for, as [net.Resolver.LookupNetIP] does. It is that of the host unless set.
+	Resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 // Client returns an HTTP client for URLs that users chose.
@@ -59,6 +61,9 @@ func Transport(o Options) http.RoundTripper {
 	if o.Proxy == nil {
 		o.Proxy = http.ProxyFromEnvironment
 	}
+	if o.Resolve == nil {
+		o.Resolve = net.DefaultResolver.LookupNetIP
+	}
 	base := &http.Transport{
 		TLSClientConfig:        o.TLS,
 		ForceAttemptHTTP2:      true,
@@ -69,23 +74,24 @@ func Transport(o Options) http.RoundTripper {
 		MaxIdleConns:           16,
 		IdleConnTimeout:        keepAlive,
 	}
-	t := &transport{o: o, direct: base, plain: base.Clone(), proxied: base.Clone()}
-	t.direct.DialContext = o.Policy.Dialer().DialContext
+	t := &transport{o: o, secure: base, plain: base.Clone()}
+	t.secure.DialContext = (&proxied{
+		policy: o.Policy, proxy: o.Proxy, resolve: o.Resolve, direct: o.Policy.Dialer().DialContext, tls: o.TLS,
+		connect: (&net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}).DialContext,
+	}).dial
 	t.plain.DialContext = dialer(func(a netip.Addr) error {
 		if !o.Policy.allows(a) {
 			return &RefusedError{a}
 		}
 		return nil
 	}).DialContext
-	t.proxied.Proxy = o.Proxy
-	t.proxied.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}).DialContext
 	return t
 }
 
-// transport sends each request its way: encrypted and direct, plain to what the operator allowed, or through the operator's proxy.
+// transport sends each request its way: encrypted, or plain to what the operator allowed.
 type transport struct {
-	o                      Options
-	direct, plain, proxied *http.Transport
+	o             Options
+	secure, plain *http.Transport
 }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -105,33 +111,24 @@ func (t *transport) choose(r *http.Request) (*http.Transport, error) {
 	if r.URL.User != nil {
 		return nil, errors.New("a URL with a password is not for users")
 	}
-	proxy, err := t.o.Proxy(r)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("proxy of the environment: %w", err)
-	case r.URL.Scheme == "http" && proxy == nil:
-		return t.plain, nil
-	case r.URL.Scheme != "https":
-		return nil, fmt.Errorf("the scheme %q is not https", r.URL.Scheme)
-	case proxy == nil:
-		return t.direct, nil
+	switch r.URL.Scheme {
+	case "https":
+		return t.secure, nil
+	case "http":
+		// A proxy would be told the URL, and not the address that was checked.
+		if proxy, err := t.o.Proxy(r); err != nil {
+			return nil, fmt.Errorf("proxy of the environment: %w", err)
+		} else if proxy == nil {
+			return t.plain, nil
+		}
 	}
-	// The proxy resolves the name. What is no name of the internet is refused here.
-	host := r.URL.Hostname()
-	if a, err := netip.ParseAddr(host); err == nil {
-		return t.proxied, t.o.Policy.Check(a)
-	}
-	if name := strings.ToLower(strings.TrimSuffix(host, ".")); name == "localhost" || strings.HasSuffix(name, ".localhost") || !strings.Contains(name, ".") {
-		return nil, &RefusedError{}
-	}
-	return t.proxied, nil
+	return nil, fmt.Errorf("the scheme %q is not https", r.URL.Scheme)
 }
 
 // CloseIdleConnections ends connections that wait for the next request.
 func (t *transport) CloseIdleConnections() {
-	t.direct.CloseIdleConnections()
+	t.secure.CloseIdleConnections()
 	t.plain.CloseIdleConnections()
-	t.proxied.CloseIdleConnections()
 }
 
 // boundedBody fails, instead of ending, where there is more to read than it may.

@@ -244,29 +244,87 @@ func TestAnswersAreBounded(t *testing.T) {
 // TestProxy has the operator's proxy on this host, where the proxy may be and what it is asked for may not.
 func TestProxy(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Value
+	site := newSite(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a public site") })
+	var asked, credentials atomic.Value
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.Method + " " + r.Host)
-		http.Error(w, "closed", http.StatusForbidden)
+		credentials.Store(r.Header.Get("Proxy-Authorization"))
+		if r.Host != "52.1.2.3:443" {
+			http.Error(w, "closed", http.StatusForbidden)
+			return
+		}
+		there, err := net.Dial("tcp", site.Listener.Addr().String())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		here, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(here, "HTTP/1.1 200 Connection established\r\n\r\n")
+		go func() {
+			io.Copy(there, here) //nolint:errcheck // the client has gone
+			there.Close()
+		}()
+		io.Copy(here, there) //nolint:errcheck
+		here.Close()
 	}))
 	t.Cleanup(proxy.Close)
 	at, err := url.Parse(proxy.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := trusting("")
+	at.User = url.UserPassword("operator", "password")
+	o := trusting("", site)
+	o.TLS.ServerName = "example.com" // httptest's certificate is for that
 	o.Proxy = http.ProxyURL(at)
-	for _, url := range []string{"https://127.0.0.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://localhost/", "https://x.localhost./", "https://router/"} {
+	names := map[string]string{ // what this host resolves names to
+		"oidc.example.com": "52.1.2.3", "both.example.com": "10.0.0.1 52.1.2.3", "router": "192.168.1.1", "inside.example.com": "10.0.0.1",
+		"metadata.example.com": "169.254.169.254", "mapped.example.com": "::ffff:127.0.0.1", "closed.example.com": "52.1.2.4", "localhost": "127.0.0.1",
+		"x.localhost.": "127.0.0.1",
+	}
+	o.Resolve = func(_ context.Context, _, host string) (addresses []netip.Addr, err error) {
+		if a, err := netip.ParseAddr(host); err == nil {
+			return []netip.Addr{a}, nil
+		}
+		for _, a := range strings.Fields(names[host]) {
+			addresses = append(addresses, netip.MustParseAddr(a))
+		}
+		if addresses == nil {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		}
+		return addresses, nil
+	}
+	for _, url := range []string{"https://127.0.0.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://localhost/", "https://x.localhost./", "https://router/",
+		"https://inside.example.com/", "https://metadata.example.com/", "https://mapped.example.com/"} {
 		var refused *RefusedError
 		if _, err := read(Client(o), url); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+	if _, err := read(Client(o), "https://nowhere.example.com/"); err == nil || Reason(err) != "lookup nowhere.example.com: no such host" {
+		t.Errorf("a name that does not resolve here: %v", err)
+	}
 	if _, err := read(Client(o), "http://oidc.example.com/"); err == nil || asked.Load() != nil {
 		t.Errorf("without TLS: %v, the proxy was asked for %v", err, asked.Load())
 	}
-	if _, err := read(Client(o), "https://oidc.example.com/"); err == nil || asked.Load() != "CONNECT oidc.example.com:443" {
-		t.Errorf("a public name: %v, the proxy was asked for %v", err, asked.Load())
+	for _, url := range []string{"https://oidc.example.com/", "https://both.example.com/", "https://[64:ff9b::3401:203]/"} {
+		asked.Store("")
+		if body, err := read(Client(o), url); body != "a public site" || asked.Load() != "CONNECT 52.1.2.3:443" {
+			t.Errorf("%s: %q, %v, the proxy was asked for %v", url, body, err, asked.Load())
+		}
+	}
+	if got := credentials.Load(); got != "Basic b3BlcmF0b3I6cGFzc3dvcmQ=" {
+		t.Errorf("the proxy got the credentials %v", got)
+	}
+	if _, err := read(Client(o), "https://closed.example.com/"); err == nil || !strings.Contains(err.Error(), "ask the proxy to connect: it answers 403 Forbidden") {
+		t.Errorf("what the proxy refuses: %v", err)
+	}
+	o.Proxy = http.ProxyURL(&url.URL{Scheme: "ftp", Host: "127.0.0.1:1"})
+	if _, err := read(Client(o), "https://oidc.example.com/"); err == nil || !strings.Contains(err.Error(), "the scheme \"ftp\" of the proxy") {
+		t.Errorf("a proxy that is none: %v", err)
 	}
 }
 

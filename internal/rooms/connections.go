@@ -16,6 +16,7 @@ const (
 var Connections = map[string]string{
 	"internal/outbound/client.go Client":    "it is the way to addresses that users chose",
 	"internal/outbound/client.go Transport": "it is the way to addresses that users chose, and to the operator's proxy",
+	"internal/outbound/proxy.go through":    "the operator's proxy",
 	"internal/outbound/outbound.go dialer":  "it is the way to addresses that users chose",
 
 	"internal/admin/client.go Client":        "a unix socket in the data directory",
