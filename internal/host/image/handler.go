@@ -101,14 +101,14 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 		if err := r.allow(request, want, what); err != nil {
 			return err
 		}
-		if err := r.fillCache(request, account, region, repository, what); err != nil {
+		if err := r.fillCache(request, want, what); err != nil {
 			return err
 		}
 	} else if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		return Denied("images of " + host + " cannot be pushed here: put them in with \"coracle images load FILE\", or push to a repository of Amazon ECR")
 	} else if reference, ok := strings.CutPrefix(what, "manifests/"); ok {
 		full := r.canonical(host) + "/" + repository
-		if err := r.fetch(request.Context(), full, full, reference); err != nil {
+		if err := r.fetch(request.Context(), sourceOf(request), full, full, reference); err != nil {
 			return err
 		}
 	}
@@ -121,24 +121,52 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	inner := request.Clone(request.Context())
 	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + what, RawQuery: query.Encode()}
 	inner.RequestURI = inner.URL.RequestURI()
-	r.app.ServeHTTP(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}, inner)
+	r.serveStorage(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}, inner)
 	return nil
 }
 
 // isNoName reports whether a part of a path means a place in the path, or nothing.
 func isNoName(part string) bool { return part == "" || part == "." || part == ".." }
 
-// fillCache fetches what a repository that is a cache does not have yet.
-func (r *handler) fillCache(request *http.Request, account, region, repository, what string) error {
+// fillCache fetches what a repository that is a cache does not have yet, or not as its registry has it now. That is an import into the
+// account's registry, which takes a permission of its own. Who lacks it gets what is there.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
+func (r *handler) fillCache(request *http.Request, want Request, what string) error {
+	ctx := request.Context()
 	reference, ok := strings.CutPrefix(what, "manifests/")
 	if !ok || request.Method != http.MethodGet && request.Method != http.MethodHead {
 		return nil
 	}
-	upstream, err := r.access.Upstream(request.Context(), account, region, repository)
+	upstream, err := r.access.Upstream(ctx, want.Account, want.Region, want.Repository)
 	if err != nil || upstream == "" {
 		return err
 	}
-	return r.fetch(request.Context(), upstream, ECRHost(account, region)+"/"+repository, reference)
+	to := ECRHost(want.Account, want.Region) + "/" + want.Repository
+	there, stale, err := r.lookup(ctx, to, reference)
+	if err != nil || there && !stale {
+		return err
+	}
+	want.Actions = []string{"ecr:BatchImportUpstreamImage"}
+	if err := r.authorize(request, want); err != nil {
+		if there && errors.As(err, new(*Refusal)) {
+			return nil
+		}
+		return err
+	}
+	return r.fetch(ctx, sourceOf(request), upstream, to, reference)
+}
+
+// sourceOf is where a request comes from. Networks of VPCs may have the same addresses; those of the daemon there differ, or else
+// their machines share a few turns.
+func sourceOf(request *http.Request) string {
+	source, _, err := net.SplitHostPort(request.RemoteAddr)
+	if err != nil {
+		source = request.RemoteAddr
+	}
+	if local, ok := request.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		source += " " + local.String()
+	}
+	return source
 }
 
 // serveBase answers whether the registry is there, and whether the client's token is good.

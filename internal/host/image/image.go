@@ -56,6 +56,8 @@ type Options struct {
 	Components *component.Components
 	// Region is where the assembled images are; they are served in every region.
 	Region string
+	// CacheSize bounds what is kept of public registries, in bytes; 0: a quarter of the disk.
+	CacheSize int64
 	// Outbound admits the addresses of registries that users name.
 	Outbound outbound.Policy
 	// Transport reaches registries, at the addresses that Outbound admits when nil.
@@ -75,7 +77,10 @@ type Registry struct {
 	unpacking  sync.Mutex
 	pulls      singleflight.Group
 	unreached  unreached
+	turns      turns
 	space      space
+	cache      cache
+	commits    sync.RWMutex // held for reading while a blob becomes part of a repository
 
 	providing  sync.Mutex
 	provisions map[string]*provision // by reference, while they run
@@ -101,7 +106,7 @@ func Open(o Options) (*Registry, error) {
 			return nil, fmt.Errorf("open the registry of images: %w", err)
 		}
 	}
-	if err := r.clean(); err != nil {
+	if err := errors.Join(r.clean(), r.renameMarks()); err != nil {
 		return nil, fmt.Errorf("open the registry of images: %w", err)
 	}
 	secret := make([]byte, 32)

@@ -68,6 +68,8 @@ func (r *Registry) FinishUpload(ctx context.Context, repository, id, digestOf st
 	if err != nil {
 		return errors.Join(fmt.Errorf("%q: %w", digestOf, ErrDigest), upload.Close())
 	}
+	r.commits.RLock()
+	defer r.commits.RUnlock()
 	_, err = upload.Commit(ctx, ocispec.Descriptor{Digest: d})
 	if errors.As(err, &distribution.ErrBlobInvalidDigest{}) {
 		return fmt.Errorf("%s: %w", digestOf, ErrDigest)
@@ -105,6 +107,8 @@ func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType s
 	if err != nil {
 		return Manifest{}, err
 	}
+	r.commits.RLock()
+	defer r.commits.RUnlock()
 	if _, err := manifests.Put(ctx, m); err != nil {
 		var problems distribution.ErrManifestVerification
 		if errors.As(err, &problems) {

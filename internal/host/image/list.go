@@ -255,9 +255,8 @@ func (r *Registry) DeleteRepository(ctx context.Context, repository string) erro
 	if err := r.leaveGarbage(); err != nil {
 		return err
 	}
-	stored := r.stored(repository)
 	for _, dir := range []string{"_manifests", "_layers", "_uploads"} { // another repository may be below it: "app" and "app/web"
-		err := os.RemoveAll(filepath.Join(r.options.Dir, "registry/docker/registry/v2/repositories", stored, dir))
+		err := os.RemoveAll(filepath.Join(r.repositoryDir(r.stored(repository)), dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete the images of %s: %w", repository, err)
 		}

@@ -318,7 +318,7 @@ func (r *Registry) adopt(ctx context.Context, image catalogue.Image) error {
 	if err != nil {
 		return err
 	}
-	if err := r.fetch(ctx, repository, repository, tag); err != nil {
+	if err := r.fetch(ctx, "", repository, repository, tag); err != nil {
 		return err
 	}
 	published, err := r.get(ctx, image.Public)

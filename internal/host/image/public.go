@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -38,19 +37,6 @@ const (
 	maxLayer = 52_000 << 20
 )
 
-// pulledMark is a file whose time says when a tag was last compared with that of its registry.
-func (r *Registry) pulledMark(repository, tag string) string {
-	return filepath.Join(r.options.Dir, "pulled", r.stored(repository), tag)
-}
-
-func (r *Registry) markPulled(repository, tag string) error {
-	mark := r.pulledMark(repository, tag)
-	if err := os.MkdirAll(filepath.Dir(mark), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(mark, nil, 0o600)
-}
-
 // lookup finds a reference in the storage. It is stale when it is a tag of which its registry should be asked again.
 func (r *Registry) lookup(ctx context.Context, repository, reference string) (there, stale bool, err error) {
 	if _, err := r.Manifest(ctx, join(repository, reference)); errors.Is(err, ErrNotFound) {
@@ -59,8 +45,8 @@ func (r *Registry) lookup(ctx context.Context, repository, reference string) (th
 		return false, false, err
 	}
 	info, err := os.Stat(r.pulledMark(repository, reference))
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, false, nil // it was loaded
+	if errors.Is(err, fs.ErrNotExist) || strings.Contains(reference, ":") {
+		return true, false, nil // it was loaded, or is what it is
 	}
 	if err != nil {
 		return false, false, err
@@ -104,10 +90,19 @@ func (u *unreached) set(host string, why error) {
 
 // fetch brings an image of a repository of a public registry into one of the storage, which has its name or is a
 // cache of it, unless it is there. Tags are compared with the registry's now and then while it can be reached; those
-// that were loaded from an archive are what they are.
-func (r *Registry) fetch(ctx context.Context, from, to, reference string) error {
+// that were loaded from an archive are what they are. A source has a few turns at a time; see [turns].
+func (r *Registry) fetch(ctx context.Context, source, from, to, reference string) error {
 	there, stale, err := r.lookup(ctx, to, reference)
-	if err != nil || there && !stale {
+	if err != nil {
+		return err
+	}
+	if there {
+		if err := r.markUsed(to, reference); err != nil || !stale {
+			return err
+		}
+	}
+	end, err := r.turns.take(ctx, source)
+	if err != nil {
 		return err
 	}
 	// Those who ask for the same wait for one.
@@ -116,8 +111,13 @@ func (r *Registry) fetch(ctx context.Context, from, to, reference string) error 
 	})
 	select {
 	case <-ctx.Done():
+		go func() { // it goes on, and has the turn as long
+			<-result
+			end()
+		}()
 		return context.Cause(ctx)
 	case outcome := <-result:
+		end()
 		if outcome.Err != nil && there {
 			return nil // what is here is better than nothing
 		}
@@ -129,7 +129,7 @@ func (r *Registry) fetch(ctx context.Context, from, to, reference string) error 
 func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
 	defer cancel()
-	source, target := join(from, reference), join(to, reference)
+	source := join(from, reference)
 	ref, err := name.ParseReference(source)
 	if err != nil {
 		return &Refusal{http.StatusBadRequest, "NAME_INVALID", err.Error()}
@@ -145,27 +145,81 @@ func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
 	if err != nil {
 		return r.refuse(source, host, err)
 	}
-	if descriptor.MediaType.IsIndex() {
-		var index v1.ImageIndex
-		if index, err = descriptor.ImageIndex(); err == nil {
-			err = r.putIndex(ctx, target, index)
-		}
-	} else {
-		var image v1.Image
-		if image, err = descriptor.Image(); err == nil {
-			err = r.put(ctx, target, image)
-		}
-	}
-	if err != nil {
+	if err := r.storePulled(ctx, to, reference, descriptor); err != nil {
 		return r.refuse(source, host, err)
-	}
-	if !strings.Contains(reference, ":") {
-		if err := r.markPulled(to, reference); err != nil {
-			return err
-		}
 	}
 	r.options.Log.Info("fetched an image", "image", source, "took", time.Since(started).Round(time.Millisecond))
 	return nil
+}
+
+// storePulled stores what a registry has under a reference.
+func (r *Registry) storePulled(ctx context.Context, repository, reference string, descriptor *remote.Descriptor) (err error) {
+	var index v1.ImageIndex
+	var images []v1.Image
+	if descriptor.MediaType.IsIndex() {
+		if index, err = descriptor.ImageIndex(); err != nil {
+			return err
+		}
+		if images, err = forMachines(index); err != nil {
+			return err
+		}
+	} else {
+		image, err := descriptor.Image()
+		if err != nil {
+			return err
+		}
+		images = append(images, image)
+	}
+	marks := []string{reference}
+	if host, _, _ := strings.Cut(repository, "/"); isECR(host) {
+		if strings.Contains(reference, ":") {
+			marks = nil
+		}
+	} else {
+		marks = append(marks, descriptor.Digest.String())
+		blobs := []v1.Descriptor{descriptor.Descriptor}
+		for _, image := range images {
+			manifest, err := image.Manifest()
+			if err != nil {
+				return err
+			}
+			digest, err := image.Digest()
+			if err != nil {
+				return err
+			}
+			size, err := image.Size()
+			if err != nil {
+				return err
+			}
+			marks = append(marks, digest.String())
+			blobs = append(append(blobs, manifest.Layers...), manifest.Config, v1.Descriptor{Digest: digest, Size: size})
+		}
+		var release func()
+		if release, err = r.makeRoom(ctx, repository, blobs); err != nil {
+			return err
+		}
+		defer release()
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, r.dropFailed(context.WithoutCancel(ctx), repository, marks))
+			}
+		}()
+	}
+	// An image without a mark would be one that was loaded.
+	for _, identifier := range marks {
+		if err := r.markPulled(repository, identifier); err != nil {
+			return err
+		}
+	}
+	if index != nil {
+		err = r.putIndex(ctx, join(repository, reference), index)
+	} else {
+		err = r.put(ctx, join(repository, reference), images[0])
+	}
+	if err != nil || strings.Contains(reference, ":") {
+		return err
+	}
+	return r.markCompared(repository, reference)
 }
 
 // refuse says why there is no such image, in words that reach the user of a pod that wants it: containerd shows the

@@ -46,7 +46,7 @@ func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if n.cut.Load() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), IsNotFound: true}}
 	}
-	return within{n.handler}.RoundTrip(r)
+	return within{handler: n.handler}.RoundTrip(r)
 }
 
 // push puts an image into the public registry.

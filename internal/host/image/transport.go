@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/distribution/distribution/v3/registry/storage/driver"
@@ -16,7 +17,10 @@ import (
 
 // within is a transport to a handler of this process: clients of the protocol use it to reach the storage
 // without the network and without anybody's permission.
-type within struct{ handler http.Handler }
+type within struct {
+	handler http.Handler
+	running *sync.WaitGroup // counts requests until they ended, which is after their clients gave up (optional)
+}
 
 func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
@@ -27,12 +31,17 @@ func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
 	request.RemoteAddr = "127.0.0.1:0"
 	reader, writer := io.Pipe()
 	answer := &answer{header: make(http.Header), body: writer, began: make(chan struct{})}
-	go func() {
+	serve := func() {
 		t.handler.ServeHTTP(answer, request)
 		request.Body.Close()
 		answer.begin()
 		writer.Close()
-	}()
+	}
+	if t.running != nil {
+		t.running.Go(serve)
+	} else {
+		go serve()
+	}
 	select {
 	case <-answer.began:
 	case <-request.Context().Done():
@@ -79,9 +88,11 @@ func (a *answer) Write(p []byte) (int, error) {
 }
 
 // direct are the options of clients of the storage.
-func (r *Registry) direct(ctx context.Context) []remote.Option {
+func (r *Registry) direct(ctx context.Context) []remote.Option { return r.directly(ctx, nil) }
+
+func (r *Registry) directly(ctx context.Context, running *sync.WaitGroup) []remote.Option {
 	return []remote.Option{
-		remote.WithContext(ctx), remote.WithTransport(within{r.app}), remote.WithJobs(2),
+		remote.WithContext(ctx), remote.WithTransport(within{http.HandlerFunc(r.serveStorage), running}), remote.WithJobs(2),
 		// What the storage refuses once, such as a layer with another digest, it refuses again; each try would leave its bytes.
 		remote.WithRetryPredicate(func(error) bool { return false }),
 	}
@@ -101,12 +112,15 @@ func (r *Registry) put(ctx context.Context, reference string, image v1.Image) er
 	if err != nil {
 		return err
 	}
+	defer r.cache.begin(strings.TrimPrefix(ref.Context().RepositoryStr(), "/"))()
 	release, err := r.space.reserve(r.options.Dir, append(manifest.Layers, manifest.Config))
 	if err != nil {
 		return fmt.Errorf("store %s: %w", reference, err)
 	}
 	defer release()
-	if err := remote.Write(ref, image, r.direct(ctx)...); err != nil {
+	var running sync.WaitGroup
+	if err := remote.Write(ref, image, r.directly(ctx, &running)...); err != nil {
+		running.Wait() // for what would still be stored
 		return errors.Join(err, r.dropUploads(context.WithoutCancel(ctx), ref.Context().RepositoryStr()))
 	}
 	return nil
@@ -129,19 +143,17 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 	if err != nil {
 		return err
 	}
-	manifest, err := index.IndexManifest()
+	images, err := forMachines(index)
 	if err != nil {
 		return err
 	}
-	for _, m := range manifest.Manifests {
-		if !m.MediaType.IsImage() || m.Platform != nil && !m.Platform.Satisfies(platform) {
-			continue
-		}
-		image, err := index.Image(m.Digest)
+	defer r.cache.begin(r.stored(repository))()
+	for _, image := range images {
+		digest, err := image.Digest()
 		if err != nil {
 			return err
 		}
-		if err := r.put(ctx, join(repository, m.Digest.String()), image); err != nil {
+		if err := r.put(ctx, join(repository, digest.String()), image); err != nil {
 			return err
 		}
 	}
@@ -150,6 +162,25 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 		return err
 	}
 	return remote.Put(ref, index, r.direct(ctx)...)
+}
+
+// forMachines are the images of an index that machines can run.
+func forMachines(index v1.ImageIndex) (images []v1.Image, err error) {
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range manifest.Manifests {
+		if !m.MediaType.IsImage() || m.Platform != nil && !m.Platform.Satisfies(platform) {
+			continue
+		}
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, image)
+	}
+	return images, nil
 }
 
 // get finds an image in the storage.

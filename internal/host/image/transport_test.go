@@ -10,7 +10,7 @@ import (
 func TestAnswersWithoutABodyComeWhenTheHandlerHasEnded(t *testing.T) {
 	t.Parallel()
 	ended := false
-	transport := within{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	transport := within{handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "/next")
 		w.WriteHeader(http.StatusAccepted)
 		time.Sleep(10 * time.Millisecond) // time for the client to go on

@@ -1,0 +1,442 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sys/unix"
+)
+
+// What is fetched from public registries is a cache. Everybody in a VPC may ask for any image, so the cache has a bound, and the images
+// that were not asked for the longest make room for others. Images that were loaded or assembled, and those of ECR's repositories, are
+// not of the cache.
+//
+// A mark is an empty file for each tag and digest that was fetched. Its modification time says when a tag was last compared with that
+// of its registry, its access time when the image was last asked for.
+
+// cacheShare is the part of the data directory's disk that the cache may have, unless Options.CacheSize is set.
+const cacheShare = 4
+
+// cache counts what is being stored.
+type cache struct {
+	mu      sync.Mutex     // held while images are removed
+	pending int64          // bytes that are being fetched
+	storing map[string]int // by repository as it is stored: how many images are being stored there
+}
+
+// begin announces that an image is going to be stored in a repository, where nothing is removed until it ended.
+func (c *cache) begin(stored string) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.enter(stored)
+}
+
+func (c *cache) enter(stored string) (end func()) {
+	if c.storing == nil {
+		c.storing = make(map[string]int)
+	}
+	c.storing[stored]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.storing[stored]--; c.storing[stored] == 0 {
+			delete(c.storing, stored)
+		}
+	}
+}
+
+// marksDir has the marks. A mark's name begins with a colon, so that it is not that of a repository below.
+func (r *Registry) marksDir() string { return filepath.Join(r.options.Dir, "pulled") }
+
+func (r *Registry) pulledMark(repository, identifier string) string {
+	return filepath.Join(r.marksDir(), r.stored(repository), ":"+identifier)
+}
+
+// mark marks a tag or digest as fetched; one that is marked stays as it is.
+func (r *Registry) markPulled(repository, identifier string) error {
+	mark := r.pulledMark(repository, identifier)
+	if err := os.MkdirAll(filepath.Dir(mark), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(mark, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// markCompared notes that a tag is that of its registry.
+func (r *Registry) markCompared(repository, identifier string) error {
+	now := time.Now()
+	return os.Chtimes(r.pulledMark(repository, identifier), now, now)
+}
+
+// markUsed notes that an image was asked for. It is nothing for one that was not fetched.
+func (r *Registry) markUsed(repository, identifier string) error {
+	err := os.Chtimes(r.pulledMark(repository, identifier), time.Now(), time.Time{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// renameMarks gives the marks of earlier versions, which had no colon, their names.
+func (r *Registry) renameMarks() error {
+	err := filepath.WalkDir(r.marksDir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ":") {
+			return err
+		}
+		return os.Rename(path, filepath.Join(filepath.Dir(path), ":"+d.Name()))
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// cachedImage is an image or an index of the cache.
+type cachedImage struct {
+	repository, digest string
+	marks              []string // its tags and its digest, those that have marks
+	used               time.Time
+	blobs              map[digest.Digest]int64 // that it consists of, by size
+}
+
+// makeRoom reserves room in the cache for blobs that are going to be stored in a repository. Images that were not asked for the
+// longest are removed for them.
+func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.Descriptor) (release func(), err error) {
+	var need int64
+	for _, b := range blobs {
+		if b.Size < 0 || b.Size > maxLayer {
+			return nil, fmt.Errorf("the size of %s is %d bytes, and may be 0 to %d", b.Digest, b.Size, int64(maxLayer))
+		}
+		need += b.Size
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(r.options.Dir, &disk); err != nil {
+		return nil, fmt.Errorf("free space of %s: %w", r.options.Dir, err)
+	}
+	limit := r.options.CacheSize
+	if limit == 0 {
+		limit = int64(disk.Blocks) * int64(disk.Bsize) / cacheShare
+	}
+	if need > limit {
+		return nil, fmt.Errorf("it has %s, and all images of public registries may have %s: load it with \"coracle images load\"", humanize.IBytes(uint64(need)), humanize.IBytes(uint64(limit)))
+	}
+	c := &r.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	images, err := r.cached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	count, total := make(map[digest.Digest]int), int64(0)
+	for _, image := range images {
+		for d, size := range image.blobs {
+			if count[d]++; count[d] == 1 {
+				total += size
+			}
+		}
+	}
+	short := max(total+c.pending+need-limit, need+leastFree-int64(disk.Bavail)*int64(disk.Bsize))
+	gone := make(map[string][]digest.Digest) // manifests, by repository
+	for _, image := range images {
+		if short <= 0 {
+			break
+		}
+		if c.storing[r.stored(image.repository)] > 0 {
+			continue
+		}
+		if err := r.forget(ctx, image); err != nil {
+			return nil, err
+		}
+		gone[image.repository] = append(gone[image.repository], digest.Digest(image.digest))
+		for d, size := range image.blobs {
+			if count[d]--; count[d] == 0 {
+				short, total = short-size, total-size
+			}
+		}
+		r.options.Log.Info("removed an image of a public registry to make room", "image", join(image.repository, image.digest), "used", image.used)
+	}
+	for repository, manifests := range gone {
+		if err := r.dropUnnamed(ctx, repository, manifests); err != nil {
+			return nil, err
+		}
+	}
+	if total+c.pending+need > limit {
+		return nil, fmt.Errorf("it has %s, and the images of public registries that are being fetched leave no room for it: try again later", humanize.IBytes(uint64(need)))
+	}
+	c.pending += need
+	end := c.enter(r.stored(repository))
+	return func() {
+		c.mu.Lock()
+		c.pending -= need
+		c.mu.Unlock()
+		end()
+	}, nil
+}
+
+// cached lists the images of the cache, those first that were not asked for the longest.
+func (r *Registry) cached(ctx context.Context) (all []cachedImage, err error) {
+	marks := make(map[string]map[string]time.Time) // when each was used, by repository and identifier
+	err = filepath.WalkDir(r.marksDir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		var stat unix.Stat_t
+		if err := unix.Lstat(path, &stat); err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(r.marksDir(), filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		repository := fullName(dir)
+		if marks[repository] == nil {
+			marks[repository] = make(map[string]time.Time)
+		}
+		marks[repository][strings.TrimPrefix(d.Name(), ":")] = time.Unix(stat.Atim.Unix())
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the images of public registries: %w", err)
+	}
+	for repository, used := range marks {
+		if host, _, _ := strings.Cut(repository, "/"); isECR(host) {
+			continue // an account's own
+		}
+		images, err := r.cachedOf(ctx, repository, used)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, images...)
+	}
+	slices.SortFunc(all, func(a, b cachedImage) int { return a.used.Compare(b.used) })
+	return all, nil
+}
+
+func isECR(host string) bool {
+	_, _, ok := ECR(host)
+	return ok
+}
+
+// cachedOf lists those of a repository. An image that is there under a name without a mark was loaded, and stays.
+func (r *Registry) cachedOf(ctx context.Context, repository string, used map[string]time.Time) ([]cachedImage, error) {
+	images, err := r.Images(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	loaded, found := make(map[string]bool), make(map[string]bool)
+	var all []cachedImage
+	for _, image := range images {
+		size, parts, err := r.parts(ctx, repository, image.Digest)
+		if err != nil {
+			return nil, err
+		}
+		one := cachedImage{repository: repository, digest: image.Digest, blobs: map[digest.Digest]int64{digest.Digest(image.Digest): size}}
+		for _, identifier := range append(image.Tags, image.Digest) {
+			at, ok := used[identifier]
+			switch {
+			case ok:
+				found[identifier] = true
+				one.marks = append(one.marks, identifier)
+				if at.After(one.used) {
+					one.used = at
+				}
+			case identifier != image.Digest:
+				loaded[image.Digest] = true
+			}
+		}
+		if len(one.marks) == 0 {
+			loaded[image.Digest] = true
+		}
+		for _, part := range parts {
+			if image.ConfigMediaType == "" && loaded[image.Digest] {
+				loaded[part.Digest.String()] = true
+			} else if image.ConfigMediaType != "" {
+				one.blobs[digest.Digest(part.Digest.String())] = part.Size
+			}
+		}
+		all = append(all, one)
+	}
+	for identifier := range used { // of what could not be stored, or was deleted
+		if !found[identifier] && r.cache.storing[r.stored(repository)] == 0 {
+			if err := os.Remove(r.pulledMark(repository, identifier)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(image cachedImage) bool { return loaded[image.digest] }), nil
+}
+
+// parts are what the manifest of an image or an index names. size is that of the manifest.
+func (r *Registry) parts(ctx context.Context, repository, digestOf string) (size int64, parts []v1.Descriptor, err error) {
+	m, err := r.Manifest(ctx, join(repository, digestOf))
+	if err != nil {
+		return 0, nil, err
+	}
+	var content struct {
+		Config    *v1.Descriptor  `json:"config"`
+		Layers    []v1.Descriptor `json:"layers"`
+		Manifests []v1.Descriptor `json:"manifests"`
+	}
+	if err := json.Unmarshal(m.Payload, &content); err != nil {
+		return 0, nil, fmt.Errorf("read the manifest %s@%s: %w", repository, digestOf, err)
+	}
+	parts = slices.Concat(content.Layers, content.Manifests)
+	if content.Config != nil {
+		parts = append(parts, *content.Config)
+	}
+	return int64(len(m.Payload)), parts, nil
+}
+
+// forget removes the names of an image. Its layers go with dropUnnamed.
+func (r *Registry) forget(ctx context.Context, image cachedImage) error {
+	if err := r.DeleteImage(ctx, image.repository, image.digest); err != nil {
+		return err
+	}
+	for _, identifier := range image.marks {
+		if err := os.Remove(r.pulledMark(image.repository, identifier)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropUnnamed removes the layers of a repository that none of its manifests names, and from the disk those of them, and of the given
+// manifests, that no repository has. Nothing may be being stored in the repository.
+func (r *Registry) dropUnnamed(ctx context.Context, repository string, manifests []digest.Digest) error {
+	images, err := r.Images(ctx, repository)
+	if err != nil {
+		return err
+	}
+	named := make(map[string]bool)
+	for _, image := range images {
+		_, parts, err := r.parts(ctx, repository, image.Digest)
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
+			named[part.Digest.String()] = true
+		}
+	}
+	unnamed := manifests
+	layers := filepath.Join(r.repositoryDir(r.stored(repository)), "_layers")
+	links, err := filepath.Glob(filepath.Join(layers, "*", "*"))
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		d := digest.NewDigestFromEncoded(digest.Algorithm(filepath.Base(filepath.Dir(link))), filepath.Base(link))
+		if named[d.String()] {
+			continue
+		}
+		if err := os.RemoveAll(link); err != nil {
+			return err
+		}
+		unnamed = append(unnamed, d)
+	}
+	if len(images) == 0 {
+		if err := r.DeleteRepository(ctx, repository); err != nil {
+			return err
+		}
+		removeEmpty(r.repositoryDir(r.stored(repository)), r.repositoryDir(""))
+		removeEmpty(filepath.Join(r.marksDir(), r.stored(repository)), r.marksDir())
+	}
+	return r.dropBlobs(unnamed)
+}
+
+// removeEmpty removes a directory and those above it, up to a root, as long as they are empty.
+func removeEmpty(dir, root string) {
+	for ; dir != root && os.Remove(dir) == nil; dir = filepath.Dir(dir) {
+	}
+}
+
+// repositoryDir has a repository, by its name in the storage.
+func (r *Registry) repositoryDir(stored string) string {
+	return filepath.Join(r.options.Dir, "registry/docker/registry/v2/repositories", stored)
+}
+
+// repositoryDirs are those of all repositories. The library lists those that have layers, which an index alone has not.
+func (r *Registry) repositoryDirs() (all []string, err error) {
+	err = filepath.WalkDir(r.repositoryDir(""), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		if !strings.HasPrefix(d.Name(), "_") {
+			return nil
+		}
+		if dir := filepath.Dir(path); len(all) == 0 || all[len(all)-1] != dir {
+			all = append(all, dir)
+		}
+		return fs.SkipDir
+	})
+	return all, err
+}
+
+// dropBlobs removes the blobs that no repository has. It waits for those that are just becoming part of one.
+func (r *Registry) dropBlobs(blobs []digest.Digest) error {
+	if len(blobs) == 0 {
+		return nil
+	}
+	r.commits.Lock()
+	defer r.commits.Unlock()
+	repositories, err := r.repositoryDirs()
+	if err != nil {
+		return err
+	}
+	for _, d := range blobs {
+		if err := d.Validate(); err != nil {
+			return err
+		}
+		file := filepath.Join(d.Algorithm().String(), d.Encoded(), "link")
+		linked := slices.ContainsFunc(repositories, func(dir string) bool {
+			_, layer := os.Lstat(filepath.Join(dir, "_layers", file))
+			_, manifest := os.Lstat(filepath.Join(dir, "_manifests/revisions", file))
+			return !errors.Is(layer, fs.ErrNotExist) || !errors.Is(manifest, fs.ErrNotExist)
+		})
+		if linked {
+			continue
+		}
+		dir := filepath.Join(r.options.Dir, "registry/docker/registry/v2/blobs", d.Algorithm().String(), d.Encoded()[:2], d.Encoded())
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropFailed removes what an image has left that could not be fetched, and those of its marks that are of nothing.
+func (r *Registry) dropFailed(ctx context.Context, repository string, marks []string) error {
+	r.cache.mu.Lock()
+	defer r.cache.mu.Unlock()
+	if r.cache.storing[r.stored(repository)] > 1 {
+		return r.leaveGarbage() // of another one
+	}
+	for _, identifier := range marks {
+		if there, err := r.has(ctx, join(repository, identifier)); err != nil {
+			return err
+		} else if there {
+			continue
+		}
+		if err := os.Remove(r.pulledMark(repository, identifier)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return r.dropUnnamed(ctx, repository, nil)
+}

@@ -1,0 +1,322 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
+)
+
+// bytesOfBlobs is what the blobs of a registry take.
+func bytesOfBlobs(t *testing.T, r *Registry) (total int64) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(r.options.Dir, "registry/docker/registry/v2/blobs/sha256/*/*/data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	return total
+}
+
+// used says when an image was last asked for.
+func used(t *testing.T, r *Registry, reference string, ago time.Duration) {
+	t.Helper()
+	repository, tag, err := split(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.Manifest(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, identifier := range []string{tag, m.Digest} {
+		if err := os.Chtimes(r.pulledMark(repository, identifier), time.Now().Add(-ago), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func has(t *testing.T, r *Registry, reference string) bool {
+	t.Helper()
+	there, err := r.has(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return there
+}
+
+// TestTheCacheIsBounded fetches images until the oldest have to go, beside images that are not of the cache and share layers with it.
+func TestTheCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n, CacheSize: 56 << 10})
+	push := func(reference string, size int64) v1.Image {
+		t.Helper()
+		img, err := random.Image(size, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := name.ParseReference(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(ref, img, remote.WithTransport(n)); err != nil {
+			t.Fatal(err)
+		}
+		return img
+	}
+	shared := push("docker.io/library/a:1", 8<<10)
+	if status, _, body := get(t, r, "library/a", "1", "docker.io"); status != 200 {
+		t.Fatal(body)
+	}
+	// The account has pushed the same image, and somebody loaded one beside it.
+	loaded := randomImage(t)
+	for reference, img := range map[string]v1.Image{secretRepository + ":v1": shared, "docker.io/library/a:loaded": loaded, "docker.io/library/b:loaded": shared} {
+		if err := r.put(t.Context(), reference, img); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("docker.io/library/a:2", 8<<10)
+	push("docker.io/library/a/b:3", 8<<10)
+	for _, one := range [][2]string{{"library/a", "2"}, {"library/a/b", "3"}} {
+		if status, _, body := get(t, r, one[0], one[1], "docker.io"); status != 200 {
+			t.Fatal(body)
+		}
+	}
+	used(t, r, "docker.io/library/a:1", 3*time.Hour)
+	used(t, r, "docker.io/library/a:2", 2*time.Hour)
+	used(t, r, "docker.io/library/a/b:3", time.Hour)
+	if status, _, _ := get(t, r, "library/a", "2", "docker.io"); status != 200 { // which is used now
+		t.Fatal("the image is gone")
+	}
+	for i := range 3 {
+		push(fmt.Sprintf("quay.io/team/app:%d", i), 8<<10)
+		if status, _, body := get(t, r, "team/app", fmt.Sprint(i), "quay.io"); status != 200 {
+			t.Fatal(body)
+		}
+		if i == 0 {
+			used(t, r, "quay.io/team/app:0", time.Minute)
+		}
+	}
+	for reference, want := range map[string]bool{
+		"docker.io/library/a:1": false, "docker.io/library/a/b:3": false, "docker.io/library/a:2": true, "docker.io/library/a:loaded": true, "docker.io/library/b:loaded": true,
+		secretRepository + ":v1": true, "quay.io/team/app:0": false, "quay.io/team/app:1": true, "quay.io/team/app:2": true,
+	} {
+		if want != has(t, r, reference) {
+			t.Errorf("%s is there: %v", reference, !want)
+		}
+	}
+	// Their layers are gone as well, but for those that others have.
+	if got, most := bytesOfBlobs(t, r), int64(56<<10+18<<10); got > most {
+		t.Errorf("the blobs have %d bytes, want %d at most", got, most)
+	}
+	for _, reference := range []string{secretRepository + ":v1", "docker.io/library/b:loaded"} {
+		img, err := r.get(t.Context(), reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validImage(img); err != nil {
+			t.Errorf("%s: %v", reference, err)
+		}
+	}
+	// What has gone can be fetched again, and what is larger than all cannot be.
+	if status, _, body := get(t, r, "library/a", "1", "docker.io"); status != 200 {
+		t.Errorf("an image that was removed: %s", body)
+	}
+	push("docker.io/library/large:1", 30<<10)
+	before := bytesOfBlobs(t, r)
+	if status, _, body := get(t, r, "library/large", "1", "docker.io"); status != http.StatusForbidden || !strings.Contains(body, "all images of public registries may have 56 KiB") {
+		t.Errorf("an image that is larger than the cache: %d %s", status, body)
+	}
+	if after := bytesOfBlobs(t, r); after != before {
+		t.Errorf("it has changed the blobs from %d to %d bytes", before, after)
+	}
+	if r.cache.pending != 0 || len(r.cache.storing) != 0 || len(r.turns.sources) != 0 {
+		t.Errorf("left: %d bytes, %v, %v", r.cache.pending, r.cache.storing, r.turns.sources)
+	}
+}
+
+// validImage reads all layers.
+func validImage(img v1.Image) error {
+	layers, err := img.Layers()
+	if err != nil {
+		return err
+	}
+	for _, layer := range layers {
+		content, err := layer.Uncompressed()
+		if err != nil {
+			return err
+		}
+		content.Close()
+	}
+	return nil
+}
+
+// TestIndexesOfTheCacheAreRemoved has a tag that moves from index to index.
+func TestIndexesOfTheCacheAreRemoved(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n, CacheSize: 40 << 10})
+	for i := range 4 {
+		img, err := random.Image(8<<10, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
+		if err := remote.WriteIndex(name.MustParseReference("registry.k8s.io/pause:3.10"), index, remote.WithTransport(n)); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			old := time.Now().Add(-freshFor - time.Minute)
+			if err := os.Chtimes(r.pulledMark("registry.k8s.io/pause", "3.10"), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if status, got, body := get(t, r, "pause", "3.10", "registry.k8s.io"); status != 200 || got != hash(t, index) {
+			t.Fatalf("%d %s %s", status, got, body)
+		}
+		if status, _, body := get(t, r, "pause", hash(t, img), "registry.k8s.io"); status != 200 {
+			t.Fatal(body)
+		}
+	}
+	if got := bytesOfBlobs(t, r); got > 40<<10 {
+		t.Errorf("the blobs have %d bytes", got)
+	}
+}
+
+// TestWhatCannotBeFetchedLeavesNothing has a registry whose last layer never comes.
+func TestWhatCannotBeFetchedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	img := n.push(t, "docker.io/library/broken:1")
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := img.ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, missing := range []string{hash(t, layers[1]), config.String()} {
+		r := open(t, Options{Transport: without{n, missing}})
+		if status, _, body := get(t, r, "library/broken", "1", "docker.io"); status != http.StatusForbidden {
+			t.Errorf("without %s: %d %s", missing, status, body)
+		}
+		for _, dir := range []string{"registry", "pulled"} {
+			for _, path := range filesBelow(t, filepath.Join(r.options.Dir, dir)) {
+				if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+					t.Errorf("without %s: %s is left", missing, path)
+				}
+			}
+		}
+	}
+}
+
+// without is a network in which a blob is missing.
+type without struct {
+	*internet
+	digest string
+}
+
+func (w without) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, w.digest) {
+		return nil, errors.New("the connection broke")
+	}
+	return w.internet.RoundTrip(r)
+}
+
+// TestASourceHasAFewPullsAtATime has a registry that does not answer.
+func TestASourceHasAFewPullsAtATime(t *testing.T) {
+	t.Parallel()
+	var waiting atomic.Int32
+	answer := make(chan struct{})
+	r := open(t, Options{Transport: roundTripper(func(request *http.Request) (*http.Response, error) {
+		waiting.Add(1)
+		<-answer
+		return nil, errors.New("closed")
+	})})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	for i := range maxPulls + 3 {
+		repository := fmt.Sprintf("host%d.example.com/a", i)
+		go func() { ended <- r.fetch(ctx, "10.0.0.1", repository, repository, "v1") }()
+	}
+	reached := func(want int32) {
+		t.Helper()
+		eventually.Nil(t, "pulls are under way", func() error {
+			if got := waiting.Load(); got != want {
+				return fmt.Errorf("%d are, want %d", got, want)
+			}
+			return nil
+		})
+	}
+	reached(maxPulls)
+	go func() { ended <- r.fetch(ctx, "10.0.0.2", "other.example.com/a", "other.example.com/a", "v1") }()
+	reached(maxPulls + 1)
+	cancel() // who asked has gone, and the pulls go on
+	for range maxPulls + 4 {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("who has gone gets %v", err)
+		}
+	}
+	late, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := r.turns.take(late, "10.0.0.1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a source whose pulls go on gets another turn: %v", err)
+	}
+	close(answer)
+	eventually.Nil(t, "all turns are given back", func() error {
+		r.turns.mu.Lock()
+		defer r.turns.mu.Unlock()
+		if len(r.turns.sources) > 0 {
+			return fmt.Errorf("%v", r.turns.sources)
+		}
+		return nil
+	})
+	if got := waiting.Load(); got != maxPulls+1 {
+		t.Errorf("there were %d pulls", got)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestMarksOfEarlierVersions has a mark without a colon.
+func TestMarksOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old := filepath.Join(dir, "pulled/docker.io/library/nginx")
+	if err := os.MkdirAll(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(old, "1.27"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, Options{Dir: dir})
+	if _, err := os.Stat(r.pulledMark("docker.io/library/nginx", "1.27")); err != nil {
+		t.Error(err)
+	}
+}

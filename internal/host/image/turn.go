@@ -1,0 +1,52 @@
+package image
+
+import (
+	"context"
+	"sync"
+)
+
+// maxPulls is how many images are fetched at a time for one source of requests. Its others wait.
+const maxPulls = 4
+
+// turns bounds how many images are fetched at a time for each source.
+type turns struct {
+	mu      sync.Mutex
+	sources map[string]*turn // that have requests
+}
+
+type turn struct {
+	slots    chan struct{}
+	requests int
+}
+
+// take waits for a turn of a source. The daemon's own requests have no source, and do not wait.
+func (t *turns) take(ctx context.Context, source string) (end func(), err error) {
+	if source == "" {
+		return func() {}, nil
+	}
+	t.mu.Lock()
+	if t.sources == nil {
+		t.sources = make(map[string]*turn)
+	}
+	of := t.sources[source]
+	if of == nil {
+		of = &turn{slots: make(chan struct{}, maxPulls)}
+		t.sources[source] = of
+	}
+	of.requests++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if of.requests--; of.requests == 0 {
+			delete(t.sources, source)
+		}
+	}
+	select {
+	case of.slots <- struct{}{}:
+		return sync.OnceFunc(func() { <-of.slots; leave() }), nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}
