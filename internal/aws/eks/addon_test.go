@@ -577,6 +577,17 @@ func TestAddonTags(t *testing.T) {
 			t.Errorf("%s: %v", arn, err)
 		}
 	}
+	// Another partition's ARN names nothing here.
+	for _, start := range []string{"arn:aws-cn:eks:", "arn:aws-us-gov:eks:", "arn::eks:", "arn:aws:ec2:", "aws:aws:eks:"} {
+		arn := strings.Replace(*a.AddonArn, "arn:aws:eks:", start, 1)
+		_, list := w.client.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: &arn})
+		_, tag := w.client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"b": "4"}})
+		for _, err := range []error{list, tag} {
+			if failureOf(t, err).code != "BadRequestException" {
+				t.Errorf("%s: %v", arn, err)
+			}
+		}
+	}
 }
 
 // Policies see the resource and the condition keys of the service authorization reference.
