@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -106,7 +107,11 @@ func Duration(s string) (time.Duration, bool) {
 		if !ok {
 			return 0, false
 		}
-		sum += time.Duration(n * float64(span))
+		more := n * float64(span)
+		if more >= float64(math.MaxInt64-sum) {
+			return 0, false // longer than a time.Duration, which would be negative
+		}
+		sum += time.Duration(more)
 		rest = strings.TrimLeft(rest[end:], " ")
 	}
 	return sum, true
