@@ -77,6 +77,9 @@ func Parse(r io.Reader) ([]Option, error) {
 		if section == "" {
 			return options, fmt.Errorf("line %d: assignment outside of section", number)
 		}
+		if strings.TrimSpace(name) == "" {
+			return options, fmt.Errorf("line %d: missing name before '=' in %q", number, trimmed)
+		}
 		options = append(options, Option{section, strings.TrimSpace(name), strings.TrimSpace(value)})
 	}
 	if err := lines.Err(); err != nil {
