@@ -133,7 +133,8 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 		listeners[i] = newListener(inner, 1000, 1000, shared)
 	}
 	source := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }
-	if l := listeners[0]; !l.enter(source(1)) || !l.enter(source(1)) || l.enter(source(1)) {
+	l := listeners[0]
+	if first, second, third := l.enter(source(1)), l.enter(source(1)), l.enter(source(1)); !first || !second || third {
 		t.Errorf("one source has %d connections of %d, a quarter is allowed", l.sources[source(1)], shared.limit)
 	}
 	for i, want := range []int{4, 4, 0} {
