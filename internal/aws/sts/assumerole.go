@@ -32,6 +32,9 @@ func (s *Service) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput) (*sts
 		return nil, wire.Errorf("ValidationError", "ProvidedContexts is not supported by coracle.")
 	}
 	caller := wire.CallerFrom(ctx)
+	if session := identity.SessionOf(caller); session != nil && session.Federated {
+		return nil, accessDenied("Cannot call AssumeRole with the credentials of a federated user")
+	}
 	role, err := s.identity.RoleByARN(ctx, *in.RoleArn)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, &wire.Denied{Action: "sts:AssumeRole", Resource: *in.RoleArn} // as for a role that exists: strangers learn nothing

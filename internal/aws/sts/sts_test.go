@@ -2,6 +2,7 @@ package sts_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
 	"github.com/aws/smithy-go"
@@ -28,6 +30,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	coraclessm "github.com/coracle-eks/coracle/internal/aws/ssm"
 	coraclests "github.com/coracle-eks/coracle/internal/aws/sts"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/outbound"
@@ -256,34 +259,47 @@ func TestAccessKeyIDAsSessionToken(t *testing.T) {
 func TestSessionAndFederationTokens(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
+	a.Mux.Register(wire.SSM, coraclessm.New(coraclessm.Options{Store: a.Store}))
 	ctx, p := t.Context(), aws.String
+	parameters := func(with aws.Credentials) *ssm.Client {
+		return ssm.New(ssm.Options{Region: iamtest.Region, BaseEndpoint: &a.URL, RetryMaxAttempts: 1, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return with, nil })})
+	}
 	alice := a.NewUser(t, "alice", allowAll)
 	out := must[*sts.GetSessionTokenOutput](t)(a.STS(alice).GetSessionToken(ctx, &sts.GetSessionTokenInput{}))
 	session := credentials(out.Credentials)
 	if who := whoAmI(t, a, session); *who.Arn != "arn:aws:iam::111122223333:user/alice" {
 		t.Errorf("the session is %s", *who.Arn)
 	}
-	must[*iam.ListUsersOutput](t)(a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}))
+	must[*ssm.DescribeParametersOutput](t)(parameters(session).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
+	if _, err := a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "InvalidClientTokenId" {
+		t.Errorf("a session without MFA may use IAM: %v", err)
+	}
 	if _, err := a.STS(session).GetSessionToken(ctx, &sts.GetSessionTokenInput{}); err == nil || !strings.Contains(err.Error(), "Cannot call GetSessionToken with session credentials") {
 		t.Errorf("a session of a session: %v", err)
+	}
+	if _, err := a.STS(session).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("guest")}); code(err) != "AccessDenied" {
+		t.Errorf("a federated user of a session: %v", err)
 	}
 	if root := must[*sts.GetSessionTokenOutput](t)(a.STS(a.Root).GetSessionToken(ctx, &sts.GetSessionTokenInput{})); time.Until(*root.Credentials.Expiration) > time.Hour {
 		t.Errorf("root's session ends at %s", root.Credentials.Expiration)
 	}
 
 	federated := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx, &sts.GetFederationTokenInput{
-		Name: p("guest"), Policy: p(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*"}}`),
+		Name: p("guest"), Policy: p(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ssm:DescribeParameters","iam:*"],"Resource":"*"}}`),
 	}))
 	guest := credentials(federated.Credentials)
 	if who := whoAmI(t, a, guest); *who.Arn != "arn:aws:sts::111122223333:federated-user/guest" || *who.UserId != "111122223333:guest" {
 		t.Errorf("the guest is %s %s", *who.Arn, *who.UserId)
 	}
-	must[*iam.ListUsersOutput](t)(a.IAM(guest).ListUsers(ctx, &iam.ListUsersInput{}))
-	if _, err := a.IAM(guest).ListRoles(ctx, &iam.ListRolesInput{}); code(err) != "AccessDenied" {
+	must[*ssm.DescribeParametersOutput](t)(parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}))
+	if _, err := parameters(guest).GetParameter(ctx, &ssm.GetParameterInput{Name: p("secret")}); code(err) != "AccessDeniedException" {
 		t.Errorf("the guest may more than the policy: %v", err)
 	}
+	if _, err := a.IAM(guest).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "InvalidClientTokenId" {
+		t.Errorf("the guest may use IAM: %v", err)
+	}
 	none := must[*sts.GetFederationTokenOutput](t)(a.STS(alice).GetFederationToken(ctx, &sts.GetFederationTokenInput{Name: p("nobody")}))
-	if _, err := a.IAM(credentials(none.Credentials)).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != "AccessDenied" {
+	if _, err := parameters(credentials(none.Credentials)).DescribeParameters(ctx, &ssm.DescribeParametersInput{}); code(err) != "AccessDeniedException" {
 		t.Errorf("without a session policy: %v", err)
 	}
 }

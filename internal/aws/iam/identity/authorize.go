@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -13,6 +14,9 @@ import (
 
 // Authorize implements wire.Authorizer.
 func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []wire.Target) error {
+	if err := checkSession(ctx, caller); err != nil {
+		return err
+	}
 	p, err := i.principalOf(ctx, caller)
 	if err != nil {
 		return err
@@ -30,6 +34,23 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 		}
 	}
 	i.Used(ctx, caller)
+	return nil
+}
+
+// checkSession refuses what no policy can allow to the credentials of GetSessionToken and GetFederationToken: all of IAM, because nobody has
+// an MFA device here, and all of STS but AssumeRole and GetCallerIdentity.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_sts-comparison.html
+func checkSession(ctx context.Context, caller wire.Caller) error {
+	session := SessionOf(caller)
+	if session == nil || session.Role != "" {
+		return nil
+	}
+	switch service, operation := wire.OperationFrom(ctx); service {
+	case wire.IAM:
+		return wire.ErrUnknownAccessKey
+	case wire.STS:
+		return &wire.Error{Code: "AccessDenied", Message: "Cannot call " + operation + " with session credentials", Status: http.StatusForbidden}
+	}
 	return nil
 }
 
