@@ -480,6 +480,8 @@ func TestProviderURLs(t *testing.T) {
 		"https://[::1]":                         {refused, "must be a public DNS name"},
 		"https://[::ffff:127.0.0.1]:443":        {refused, "must be a public DNS name"},
 		"https://localhost":                     {refused, "must be a public DNS name"},
+		"https://foo.localhost":                 {refused, "must be a public DNS name"},
+		"https://oidc.eks.LocalHost:443/id/x":   {refused, "must be a public DNS name"},
 		"https://router":                        {refused, "must be a public DNS name"},
 		"https://exa_mple.com":                  {refused, "must be a public DNS name"},
 		"https://example..com":                  {refused, "must be a public DNS name"},

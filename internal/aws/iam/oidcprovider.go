@@ -39,8 +39,8 @@ func (s *Service) changeProvider(ctx context.Context, arn *string, edit func(*re
 var hostname = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
 // issuer checks the URL of a provider and returns it as its ARN has it: without scheme, without the port that the scheme
-// implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end. A URL with another port, or with an
-// address for a name, is refused: the daemon would connect to it.
+// implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end. A URL with another port, with an
+// address for a name, or with a name that resolvers answer with loopback addresses, is refused: the daemon would connect to it.
 func issuer(text string) (string, error) {
 	const invalid = "Invalid Open ID Connect Provider URL"
 	u, err := url.Parse(text)
@@ -53,7 +53,7 @@ func issuer(text string) (string, error) {
 		return "", invalidInput(invalid+". The URL %q must not have a query, a fragment or a user.", text)
 	case u.Port() != "" && u.Port() != "443" || strings.HasSuffix(u.Host, ":"):
 		return "", invalidInput(invalid+". The URL %q must not have a port number.", text)
-	case !hostname.MatchString(u.Hostname()):
+	case !hostname.MatchString(u.Hostname()) || strings.HasSuffix(strings.ToLower(u.Hostname()), ".localhost"):
 		return "", invalidInput(invalid+". The host of the URL %q must be a public DNS name, such as oidc.example.com.", text)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(u.Host, ":443")+u.EscapedPath(), "/"), nil

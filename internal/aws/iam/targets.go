@@ -107,7 +107,11 @@ func (s *Service) resource(ctx context.Context, operation string, in reflect.Val
 	case operation == "CreatePolicy":
 		t.Resource = arn + "policy" + path + text(in, "PolicyName")
 	case operation == "CreateOpenIDConnectProvider":
-		t.Resource = arn + "oidc-provider/" + strings.TrimSuffix(strings.TrimPrefix(text(in, "Url"), "https://"), "/")
+		url, err := issuer(text(in, "Url"))
+		if err != nil {
+			url = text(in, "Url") // the operation says so, to those who may ask
+		}
+		t.Resource = arn + "oidc-provider/" + url
 	case text(in, "OpenIDConnectProviderArn") != "":
 		return s.describeProvider(ctx, text(in, "OpenIDConnectProviderArn"), t)
 	case text(in, "PolicySourceArn") != "":
