@@ -42,8 +42,16 @@ func canonicalize(arn string) (canonical string, k kind, err error) {
 	return "", 0, fmt.Errorf("arn %q is not that of an identity", arn)
 }
 
-// cutRole splits a role's ARN around ":role/".
-func cutRole(arn string) (prefix, pathAndName string, ok bool) { return strings.Cut(arn, ":role/") }
+// cutRole splits the ARN of an IAM role into what comes before the resource and the role's path and name. It goes by the
+// place of the resource in the ARN: the path of a user or a role may contain ":role/" too.
+func cutRole(arn string) (prefix, pathAndName string, ok bool) {
+	parsed, err := awsarn.Parse(arn)
+	if err != nil || parsed.Service != "iam" {
+		return "", "", false
+	}
+	pathAndName, ok = strings.CutPrefix(parsed.Resource, "role/")
+	return strings.TrimSuffix(arn, ":"+parsed.Resource), pathAndName, ok
+}
 
 // withoutPath is a role's ARN without the role's path; other ARNs stay as they are.
 func withoutPath(arn string) string {
