@@ -330,9 +330,7 @@ func (f *filling) launchFrom(p pool, lifecycle types.InstanceLifecycle, n, round
 		var l *launch
 		if l, err = f.s.readLaunch(f.in, request, true); err == nil {
 			l.fleet = f.fleet.ID
-			if err = f.s.mayRun(f.in, l); err == nil {
-				launched, err = f.s.launch(f.in, l)
-			}
+			launched, err = f.s.launch(f.in, l)
 		}
 	}
 	if len(launched) == 0 {

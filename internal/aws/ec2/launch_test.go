@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 func TestLaunchFromATemplate(t *testing.T) {
@@ -125,6 +127,35 @@ func TestLaunchFromATemplate(t *testing.T) {
 		t.Errorf("templates %+v", left)
 	}
 	w.template("eksctl-ironman-nodegroup-ng", data) // the name is free
+}
+
+// A launch template that changes between the authorization of a launch and the launch gives nothing that the caller may not do.
+func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.ctx()
+	w.vpc("10.0.0.0/16")
+	id := w.template("nodes", types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large"})
+	must[any](t)(w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &id, SourceVersion: aws.String("1"), LaunchTemplateData: &types.RequestLaunchTemplateData{
+		TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("admins")}}}},
+	}}))
+	templates := record.LaunchTemplates(w.store)
+	row := must[store.Row[record.LaunchTemplate]](t)(templates.Get(ctx, record.EC2Key(account, region, id)))
+	var once sync.Once
+	w.deny = func(asked wire.Target) bool {
+		once.Do(func() {
+			row.Value.DefaultVersion = 2
+			if _, err := templates.Update(ctx, row); err != nil {
+				t.Error(err)
+			}
+		})
+		return asked.Action == "ec2:CreateTags"
+	}
+	_, err := w.RunInstances(ctx, &ec2.RunInstancesInput{LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: &id}, MinCount: aws.Int32(1), MaxCount: aws.Int32(1)})
+	wantCode(t, err, "UnauthorizedOperation")
+	if launched, err := record.Instances(w.store).List(ctx, ""); err != nil || len(launched) != 0 {
+		t.Errorf("launched %+v, %v", launched, err)
+	}
 }
 
 // A caller who is an AWS service, as Auto Scaling is, may give a subnet beside the interfaces of a template.

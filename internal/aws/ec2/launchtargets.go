@@ -191,7 +191,19 @@ func (s *Service) instanceConditions(in scope, conditions map[string][]string, r
 	metadataConditions(conditions, r.Metadata)
 }
 
-// mayRun asks whether the caller may launch what a fleet launches for it.
-func (s *Service) mayRun(in scope, l *launch) error {
-	return wire.Authorize(in.Context, s.targetsOf(in, "ec2:RunInstances", "CreateFleet", l)...)
+// mayLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its instance profile. The request
+// was authorized by what it said when it came; what is carried out is authorized again, because a launch template may have changed since,
+// and a fleet launches what its own request does not say.
+func (s *Service) mayLaunch(in scope, l *launch) error {
+	action, created := "ec2:RunInstances", "RunInstances"
+	switch service, operation := wire.OperationFrom(in.Context); {
+	case l.fleet != "":
+		created = "CreateFleet"
+	case service == wire.EC2 && operation == "RequestSpotInstances":
+		action, created = "ec2:RequestSpotInstances", operation
+	}
+	if err := wire.Authorize(in.Context, s.targetsOf(in, action, created, l)...); err != nil {
+		return err
+	}
+	return s.mayPass(in, l.profile)
 }
