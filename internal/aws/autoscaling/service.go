@@ -43,8 +43,8 @@ type ServiceLinkedRoles interface {
 
 // EC2 is the EC2 front, asked as the caller whether a launch template would launch.
 type EC2 interface {
-	Targets(ctx context.Context, operation string, input any) ([]wire.Target, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error)
+	GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error)
 }
 
 // Options are what a Service needs.

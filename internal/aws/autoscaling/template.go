@@ -2,7 +2,9 @@ package autoscaling
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -68,31 +70,40 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 }
 
 // checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a dry run: what the
-// template says must be good, and the caller must be allowed all of it. Otherwise a group would let its owner do what they may not.
-func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification, data ec2types.RequestLaunchTemplateData, instanceType, imageID string, subnets []string) error {
-	in := &ec2.RunInstancesInput{
-		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: ec2types.InstanceType(instanceType), ImageId: optional(imageID),
-		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version},
+// template says must be good, and the caller must be allowed all of it, of every type and in every subnet. Otherwise a group would let its owner
+// do what they may not.
+func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification, data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, subnets []string) error {
+	if len(subnets) == 0 {
+		subnets = []string{""} // the default ones
 	}
-	if len(subnets) > 0 {
-		if len(data.NetworkInterfaces) > 0 {
-			in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &subnets[0]}}
-		} else {
-			in.SubnetId = &subnets[0]
+	for i, subnet := range subnets {
+		for j, kind := range kinds {
+			if i > 0 && j > 0 {
+				break // a type is not asked about in each subnet: the two are authorized on their own
+			}
+			if err := s.tryLaunch(ctx, spec, data, kind, imageID, subnet); err != nil {
+				return err
+			}
 		}
 	}
-	ctx = wire.WithOperation(ctx, wire.EC2, "RunInstances", in)
-	targets, err := s.ec2.Targets(ctx, "RunInstances", in)
-	if err != nil {
-		return err
+	return nil
+}
+
+// tryLaunch makes a dry run of a launch, as the caller. The type and the image are the template's when they are empty.
+func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification, data ec2types.RequestLaunchTemplateData, kind, imageID, subnet string) error {
+	in := &ec2.RunInstancesInput{
+		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: ec2types.InstanceType(kind), ImageId: optional(imageID),
+		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version},
 	}
+	switch {
+	case subnet == "":
+	case len(data.NetworkInterfaces) > 0:
+		in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &subnet}}
+	default:
+		in.SubnetId = &subnet
+	}
+	_, err := s.ec2.RunInstances(wire.WithOperation(ctx, wire.EC2, "RunInstances", in), in)
 	var denied *wire.Denied
-	if err := wire.Authorize(ctx, targets...); errors.As(err, &denied) {
-		return validation("You are not authorized to use launch template: %s (%s)", aws.ToString(spec.LaunchTemplateName), denied.Error())
-	} else if err != nil {
-		return err
-	}
-	_, err = s.ec2.RunInstances(ctx, in)
 	var api smithy.APIError
 	switch {
 	case err == nil:
@@ -105,6 +116,45 @@ func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpe
 		return validation(wellFormed+"%s", api.ErrorMessage())
 	}
 	return err
+}
+
+// kinds are the instance types that meet requirements, of the architecture of the launch template's own type, as the controller chooses them.
+func (s *Service) kinds(ctx context.Context, data ec2types.RequestLaunchTemplateData, requirements *types.InstanceRequirements) ([]string, error) {
+	var asked ec2types.InstanceRequirementsRequest // the members have the same names
+	text, err := json.Marshal(requirements)
+	if err == nil {
+		err = json.Unmarshal(text, &asked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read instance requirements: %w", err)
+	}
+	architecture := ec2types.ArchitectureTypeX8664
+	if t, ok := instancetype.Get(string(data.InstanceType)); ok && t.Architecture == instancetype.ARM64 {
+		architecture = ec2types.ArchitectureTypeArm64
+	}
+	in := &ec2.GetInstanceTypesFromInstanceRequirementsInput{
+		ArchitectureTypes: []ec2types.ArchitectureType{architecture}, VirtualizationTypes: []ec2types.VirtualizationType{ec2types.VirtualizationTypeHvm}, InstanceRequirements: &asked,
+	}
+	var kinds []string
+	for {
+		out, err := s.ec2.GetInstanceTypesFromInstanceRequirements(ctx, in)
+		var api smithy.APIError
+		if errors.As(err, &api) {
+			return nil, validation("Invalid InstanceRequirements: %s", api.ErrorMessage())
+		} else if err != nil {
+			return nil, err
+		}
+		for _, t := range out.InstanceTypes {
+			kinds = append(kinds, aws.ToString(t.InstanceType))
+		}
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			break
+		}
+	}
+	if len(kinds) == 0 {
+		return nil, validation("No instance type meets the InstanceRequirements")
+	}
+	return kinds, nil
 }
 
 // configuration is what a group launches: a launch template, or several through a policy.
@@ -120,7 +170,7 @@ func (s *Service) configure(ctx context.Context, template *types.LaunchTemplateS
 		if err != nil {
 			return configuration{}, err
 		}
-		return configuration{template: spec}, s.checkLaunch(ctx, spec, data, "", "", subnets)
+		return configuration{template: spec}, s.checkLaunch(ctx, spec, data, []string{""}, "", subnets)
 	}
 	policy, err := s.completePolicy(ctx, mixed, before, subnets)
 	return configuration{mixed: policy}, err
@@ -183,14 +233,21 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 			if o.InstanceRequirements.VCpuCount == nil || o.InstanceRequirements.MemoryMiB == nil {
 				return nil, validation("InstanceRequirements must have VCpuCount and MemoryMiB")
 			}
+			kinds, err := s.kinds(ctx, ownData, o.InstanceRequirements)
+			if err != nil {
+				return nil, err
+			}
+			if err := s.checkLaunch(ctx, ownSpec, ownData, kinds, aws.ToString(o.ImageId), subnets); err != nil {
+				return nil, err
+			}
 			completed.Overrides = append(completed.Overrides, o)
-			continue // which types these are is EC2's to say, when something is launched
+			continue
 		case kind != "":
 			if _, ok := instancetype.Get(kind); !ok {
 				return nil, validation("The instance type '%s' is not supported or does not exist", kind)
 			}
 		}
-		if err := s.checkLaunch(ctx, ownSpec, ownData, kind, aws.ToString(o.ImageId), subnets); err != nil {
+		if err := s.checkLaunch(ctx, ownSpec, ownData, []string{kind}, aws.ToString(o.ImageId), subnets); err != nil {
 			return nil, err
 		}
 		completed.Overrides = append(completed.Overrides, o)
@@ -199,7 +256,7 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 		return nil, validation("Weights must be specified for all instance types or for none: %d of %d overrides have one", weights, len(out.LaunchTemplate.Overrides))
 	}
 	if len(completed.Overrides) == 0 {
-		if err := s.checkLaunch(ctx, spec, data, "", "", subnets); err != nil {
+		if err := s.checkLaunch(ctx, spec, data, []string{""}, "", subnets); err != nil {
 			return nil, err
 		}
 	}

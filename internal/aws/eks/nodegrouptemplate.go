@@ -24,7 +24,6 @@ import (
 
 // EC2 is what EKS needs of the EC2 API: it launches nothing, but has to know whether the caller could.
 type EC2 interface {
-	Targets(ctx context.Context, operation string, input any) ([]wire.Target, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error)
 }
 
@@ -143,8 +142,8 @@ func (t *usersTemplate) checkUserData(g subject, kind types.AMITypes) error {
 	return g.invalidParameter("User data was not in the MIME multipart format.")
 }
 
-// checkLaunch refuses a launch template from which the caller could not launch a node themself, as AWS does by a dry run. Otherwise a node group
-// would let its owner do what they may not.
+// checkLaunch refuses a launch template from which the caller could not launch a node themself, of every type and in every subnet, as AWS does
+// by a dry run. Otherwise a node group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, g subject, n record.Nodegroup, t *usersTemplate) error {
 	if t == nil {
 		return nil
@@ -156,9 +155,6 @@ func (s *Service) checkLaunch(ctx context.Context, g subject, n record.Nodegroup
 		DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: t.spec.Id, Version: t.spec.Version},
 	}
-	if len(n.InstanceTypes) > 0 {
-		in.InstanceType = ec2types.InstanceType(n.InstanceTypes[0])
-	}
 	if t.image() == "" {
 		image, err := nodeRelease(g, n.Region, n.AMIType, n.Template.Version, n.Template.ReleaseVersion)
 		if err != nil {
@@ -166,32 +162,39 @@ func (s *Service) checkLaunch(ctx context.Context, g subject, n record.Nodegroup
 		}
 		in.ImageId = &image.ID
 	}
-	if len(t.data.NetworkInterfaces) > 0 {
-		in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &n.SubnetIDs[0]}}
-	} else {
-		in.SubnetId = &n.SubnetIDs[0]
+	kinds := n.InstanceTypes
+	if len(kinds) == 0 {
+		kinds = []string{""} // that of the template
 	}
-	ctx = wire.WithOperation(ctx, wire.EC2, "RunInstances", in)
-	targets, err := s.ec2.Targets(ctx, "RunInstances", in)
-	if err != nil {
-		return err
+	for i := range n.SubnetIDs {
+		if len(t.data.NetworkInterfaces) > 0 {
+			in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &n.SubnetIDs[i]}}
+		} else {
+			in.SubnetId = &n.SubnetIDs[i]
+		}
+		for j, kind := range kinds {
+			if i > 0 && j > 0 {
+				break // a type is not asked about in each subnet: the two are authorized on their own
+			}
+			in.InstanceType = ec2types.InstanceType(kind)
+			if err := s.tryLaunch(ctx, g, in); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// tryLaunch makes a dry run of a launch, as the caller.
+func (s *Service) tryLaunch(ctx context.Context, g subject, in *ec2.RunInstancesInput) error {
+	_, err := s.ec2.RunInstances(wire.WithOperation(ctx, wire.EC2, "RunInstances", in), in)
 	var denied *wire.Denied
-	unauthorized := func() error {
-		return &types.AccessDeniedException{Message: new("You are not authorized to launch instances with this launch template: " + denied.Error())}
-	}
-	if err := wire.Authorize(ctx, targets...); errors.As(err, &denied) {
-		return unauthorized()
-	} else if err != nil {
-		return err
-	}
-	_, err = s.ec2.RunInstances(ctx, in)
 	var api smithy.APIError
 	switch {
 	case err == nil:
 		return errors.New("a dry run of RunInstances launched something")
 	case errors.As(err, &denied):
-		return unauthorized()
+		return &types.AccessDeniedException{Message: new("You are not authorized to launch instances with this launch template: " + denied.Error())}
 	case errors.As(err, &api) && (api.ErrorCode() == "DryRunOperation" || api.ErrorCode() == "InsufficientFreeAddressesInSubnet"):
 		return nil // how many addresses are free, launches will see
 	case errors.As(err, &api):
