@@ -3,10 +3,12 @@ package autoscaling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -25,6 +27,7 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 		if err := settings.apply(g); err != nil {
 			return nil, err
 		}
+		before := g.SubnetIDs
 		if err := s.locate(ctx, g, in.AvailabilityZones, in.AvailabilityZoneIds, in.VPCZoneIdentifier); err != nil {
 			return nil, err
 		}
@@ -39,6 +42,10 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 					return nil, err
 				}
 			}
+		} else if !slices.Equal(before, g.SubnetIDs) {
+			if err := s.checkMove(ctx, *g); err != nil {
+				return nil, err
+			}
 		}
 		if err := s.role(ctx, g, in.ServiceLinkedRoleARN); err != nil {
 			return nil, err
@@ -49,6 +56,22 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.Up
 		return nil, err
 	}
 	return &autoscaling.UpdateAutoScalingGroupOutput{}, nil
+}
+
+// checkMove demands that who moves a group into other subnets may launch there what the group launches.
+func (s *Service) checkMove(ctx context.Context, g record.AutoScalingGroup) error {
+	var template *types.LaunchTemplateSpecification
+	var mixed *types.MixedInstancesPolicy
+	switch {
+	case g.Mixed != nil:
+		mixed = &types.MixedInstancesPolicy{} // all as before
+	case g.LaunchTemplate != nil:
+		template = &types.LaunchTemplateSpecification{LaunchTemplateId: g.LaunchTemplate.LaunchTemplateId, Version: g.LaunchTemplate.Version}
+	default:
+		return nil
+	}
+	_, err := s.configure(ctx, template, mixed, g.Mixed, g.SubnetIDs)
+	return err
 }
 
 // resize changes the sizes of a group. A desired capacity that is not given goes along with the others.
