@@ -13,6 +13,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/managed"
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -316,9 +317,16 @@ func emptyGrants(g record.Grants) error {
 	return nil
 }
 
+// serviceRolePolicies is where the ARNs of the policies of service-linked roles begin.
+const serviceRolePolicies = "arn:aws:iam::aws:policy/aws-service-role/"
+
 // holdPolicy checks that a managed policy exists and returns what a transaction needs to keep it so. It writes the row as it is:
 // a deletion that read it before then fails, and looks again who uses the policy.
+// The policies of service-linked roles are for those alone.
 func (s *Service) holdPolicy(ctx context.Context, arn string) ([]store.Op, error) {
+	if strings.HasPrefix(arn, serviceRolePolicies) {
+		return nil, wire.Errorf("PolicyNotAttachable", "Cannot attach a Service Role Policy to a Customer Role.")
+	}
 	if _, ok := managed.Get(arn); ok {
 		return nil, nil
 	}
