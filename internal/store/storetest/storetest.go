@@ -24,12 +24,33 @@ import (
 // time share one etcd, each under a prefix of its own.
 func New(t testing.TB) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: Prefix(t), Log: slog.New(slog.DiscardHandler), WriteTimeout: eventually.Limit})
+	return NewAt(t, Prefix(t))
+}
+
+// NewAt is New under a prefix that the test knows.
+func NewAt(t testing.TB, prefix string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler), WriteTimeout: eventually.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// Rows are all rows of the store under a prefix, as they are stored, by table and key.
+func Rows(t testing.TB, prefix string) map[string]string {
+	t.Helper()
+	prefix += "t/"
+	answer, err := Client(t).Get(t.Context(), prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, kv := range answer.Kvs {
+		rows[strings.TrimPrefix(string(kv.Key), prefix)] = string(kv.Value)
+	}
+	return rows
 }
 
 // Prefix is a prefix for the test's own keys in the shared etcd.

@@ -36,6 +36,7 @@ const Region = "us-east-1"
 // AWS is a running endpoint.
 type AWS struct {
 	Store    *store.Store
+	Prefix   string // of the store's rows in etcd
 	Identity *identity.Identity
 	Issuers  *sts.Issuers
 	Mux      *wire.Mux
@@ -49,7 +50,8 @@ type AWS struct {
 // New starts an endpoint that goes with the test.
 func New(tb testing.TB) *AWS {
 	tb.Helper()
-	a := &AWS{Store: storetest.New(tb)}
+	a := &AWS{Prefix: storetest.Prefix(tb)}
+	a.Store = storetest.NewAt(tb, a.Prefix)
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
 	if a.Identity, err = identity.New(tb.Context(), a.Store, identity.Options{Now: a.Now, Log: quiet}); err != nil {

@@ -1,0 +1,530 @@
+package escalation
+
+import (
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	asgtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+)
+
+// passAdmin lets mallory pass the role that may do everything.
+func passAdmin() statement { return allow("iam:PassRole").on(adminARN) }
+
+// launches launches an instance, as mallory.
+func launches(edit func(*world, *ec2.RunInstancesInput)) func(*world) error {
+	return func(w *world) error {
+		in := w.running()
+		edit(w, in)
+		return failed(w.me.ec2.RunInstances(w.t.Context(), in))
+	}
+}
+
+func withProfile(_ *world, in *ec2.RunInstancesInput) {
+	in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Name: p("admin-profile")}
+}
+
+// fromTemplate is a launch from a version of the launch template.
+func fromTemplate(version string) func(*world, *ec2.RunInstancesInput) {
+	return func(w *world, in *ec2.RunInstancesInput) {
+		in.ImageId, in.InstanceType = nil, ""
+		in.LaunchTemplate = &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version}
+	}
+}
+
+func ownedBy(resource ec2types.ResourceType) func(*world, *ec2.RunInstancesInput) {
+	return func(_ *world, in *ec2.RunInstancesInput) {
+		in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: resource, Tags: []ec2types.Tag{{Key: p("team"), Value: p("crew")}}}}
+	}
+}
+
+// setDefault makes the version with the role that may do everything the default of the launch template, as mallory.
+func setDefault(w *world) error {
+	return failed(w.me.ec2.ModifyLaunchTemplate(w.t.Context(), &ec2.ModifyLaunchTemplateInput{LaunchTemplateId: &w.template, DefaultVersion: p("2")}))
+}
+
+// addVersion adds a version with the role that may do everything to the launch template, as mallory.
+func addVersion(w *world) error {
+	return failed(w.me.ec2.CreateLaunchTemplateVersion(w.t.Context(), &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateId: &w.template, LaunchTemplateData: launched("admin-profile"),
+	}))
+}
+
+func ec2ARN(resource string) string { return "arn:aws:ec2:" + region + ":" + account + ":" + resource }
+
+func adminProfile() *ec2types.IamInstanceProfileSpecification {
+	return &ec2types.IamInstanceProfileSpecification{Name: p("admin-profile")}
+}
+
+// associates gives the instance the profile of the role that may do everything, as mallory.
+func associates(w *world) error {
+	return failed(w.me.ec2.AssociateIamInstanceProfile(w.t.Context(), &ec2.AssociateIamInstanceProfileInput{
+		InstanceId: &w.instance, IamInstanceProfile: adminProfile(),
+	}))
+}
+
+// weakInstance is an instance with the profile of the weak role.
+func weakInstance(w *world) {
+	w.instances()
+	out, err := w.root.ec2.AssociateIamInstanceProfile(w.t.Context(), &ec2.AssociateIamInstanceProfileInput{
+		InstanceId: &w.instance, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: p("weak-profile")},
+	})
+	w.do(nil, err)
+	w.id = *out.IamInstanceProfileAssociation.AssociationId
+}
+
+// replaces replaces the profile of the instance, as mallory.
+func replaces(w *world) error {
+	return failed(w.me.ec2.ReplaceIamInstanceProfileAssociation(w.t.Context(), &ec2.ReplaceIamInstanceProfileAssociationInput{
+		AssociationId: &w.id, IamInstanceProfile: adminProfile(),
+	}))
+}
+
+var ec2Paths = []path{
+	{
+		name: "ec2: RunInstances with a profile, without PassRole", given: (*world).network, needs: []statement{allow("ec2:*")},
+		stops: []statement{passAdmin()}, try: launches(withProfile),
+	},
+	{
+		name: "ec2: RunInstances with the ARN of a profile, with PassRole of another role", given: (*world).network,
+		needs: []statement{allow("ec2:*"), allow("iam:PassRole").on(weakARN)}, stops: []statement{passAdmin()},
+		try: launches(func(_ *world, in *ec2.RunInstancesInput) {
+			in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Arn: p(prefix + "instance-profile/admin-profile")}
+		}),
+	},
+	{
+		name: "ec2: RunInstances with PassRole to another service", given: (*world).network,
+		needs: []statement{allow("ec2:*"), passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com")},
+		stops: []statement{passAdmin().when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com")}, try: launches(withProfile),
+	},
+	{
+		name: "ec2: RunInstances with PassRole for other resources", given: (*world).network,
+		needs: []statement{allow("ec2:*"), passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:*")},
+		stops: []statement{passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:ec2:*:*:instance/*")}, try: launches(withProfile),
+	},
+	{
+		name: "ec2: RunInstances of a profile that is denied", given: (*world).network, needs: []statement{allow("ec2:*", "iam:PassRole")},
+		hinders: []statement{deny("ec2:RunInstances").when("ArnEquals", "ec2:InstanceProfile", prefix+"instance-profile/admin-profile")},
+		try:     launches(withProfile),
+	},
+	{
+		name: "ec2: RunInstances with PassRole alone", given: (*world).network,
+		needs: []statement{passAdmin(), allow("ec2:RunInstances").except(ec2ARN("instance/*"))},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*"))}, try: launches(withProfile),
+	},
+	{
+		name: "ec2: RunInstances from a launch template with a profile", given: (*world).network, needs: []statement{allow("ec2:*")},
+		stops: []statement{passAdmin()}, try: launches(fromTemplate("2")),
+	},
+	{
+		name: "ec2: RunInstances from the latest version of a launch template", given: (*world).network, needs: []statement{allow("ec2:*")},
+		stops: []statement{passAdmin()}, try: launches(fromTemplate("$Latest")),
+	},
+	{
+		name: "ec2: RunInstances from a launch template whose default version is changed", given: (*world).network,
+		needs: []statement{allow("ec2:ModifyLaunchTemplate", "ec2:RunInstances")}, stops: []statement{passAdmin()},
+		try: func(w *world) error {
+			if err := setDefault(w); err != nil {
+				return err
+			}
+			return launches(fromTemplate("$Default"))(w)
+		},
+		changes: []string{"launchtemplates"},
+	},
+	{
+		name: "ec2: RunInstances from a launch template that one may not use", given: (*world).network,
+		needs: []statement{allow("ec2:RunInstances").except(ec2ARN("launch-template/*")), passAdmin()},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("launch-template/*"))}, try: launches(fromTemplate("2")),
+	},
+	{
+		name: "ec2: RunInstances into a subnet of others", given: (*world).network,
+		needs: []statement{allow("ec2:RunInstances").except(ec2ARN("subnet/*"))},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))}, try: launches(func(*world, *ec2.RunInstancesInput) {}),
+	},
+	{
+		name: "ec2: RunInstances of a type that may not be launched", given: (*world).network,
+		needs: []statement{
+			allow("ec2:RunInstances").except(ec2ARN("instance/*")),
+			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "t3.micro"),
+		},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "m5.large")},
+		try:   launches(func(*world, *ec2.RunInstancesInput) {}),
+	},
+	{
+		name: "ec2: RunInstances with tags, without CreateTags", given: (*world).network, needs: []statement{allow("ec2:RunInstances")},
+		stops: []statement{allow("ec2:CreateTags").when("StringEquals", "ec2:CreateAction", "RunInstances")},
+		try:   launches(ownedBy(ec2types.ResourceTypeInstance)),
+	},
+	{
+		name: "ec2: RunInstances with tags of volumes, without CreateTags", given: (*world).network,
+		needs: []statement{allow("ec2:RunInstances"), allow("ec2:CreateTags").on(ec2ARN("instance/*"))},
+		stops: []statement{allow("ec2:CreateTags").on(ec2ARN("volume/*"))}, try: launches(ownedBy(ec2types.ResourceTypeVolume)),
+	},
+	{
+		name: "ec2: CreateTags on an instance of others, then what the tag allows", given: (*world).instances,
+		needs: []statement{onlyMine("ec2:TerminateInstances"), allow("ec2:CreateTags").when("StringEquals", "ec2:CreateAction", "RunInstances")},
+		stops: []statement{allow("ec2:CreateTags").on(ec2ARN("instance/*"))},
+		try: func(w *world) error {
+			if _, err := w.me.ec2.CreateTags(w.t.Context(), &ec2.CreateTagsInput{
+				Resources: []string{w.instance}, Tags: []ec2types.Tag{{Key: p("team"), Value: p("crew")}},
+			}); err != nil {
+				return err
+			}
+			return failed(w.me.ec2.TerminateInstances(w.t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{w.instance}}))
+		},
+	},
+	{
+		name: "ec2: RequestSpotInstances with a profile, without PassRole", given: (*world).network, needs: []statement{allow("ec2:*")},
+		stops: []statement{passAdmin()}, try: requestsSpot, changes: []string{"spotrequests"},
+	},
+	{
+		name: "ec2: RequestSpotInstances with permission for RunInstances", given: (*world).network,
+		needs: []statement{allow("ec2:RunInstances"), passAdmin()}, stops: []statement{allow("ec2:RequestSpotInstances")}, try: requestsSpot,
+	},
+	{
+		name: "ec2: AssociateIamInstanceProfile without PassRole", given: (*world).instances, needs: []statement{allow("ec2:*")},
+		stops: []statement{passAdmin()}, try: associates,
+	},
+	{
+		name: "ec2: AssociateIamInstanceProfile with PassRole to another service", given: (*world).instances,
+		needs: []statement{allow("ec2:*"), passAdmin().when("StringLike", "iam:PassedToService", "eks*.amazonaws.com")},
+		stops: []statement{passAdmin().when("StringLike", "iam:PassedToService", "ec2*.amazonaws.com")}, try: associates,
+	},
+	{
+		name: "ec2: AssociateIamInstanceProfile with an instance of others", given: (*world).instances,
+		needs: []statement{passAdmin(), onlyMine("ec2:AssociateIamInstanceProfile")},
+		stops: []statement{allow("ec2:AssociateIamInstanceProfile")}, try: associates,
+	},
+	{
+		name: "ec2: ReplaceIamInstanceProfileAssociation without PassRole", given: weakInstance, needs: []statement{allow("ec2:*")},
+		stops: []statement{passAdmin()}, try: replaces,
+	},
+	{
+		name: "ec2: ReplaceIamInstanceProfileAssociation with an instance of others", given: weakInstance,
+		needs: []statement{passAdmin(), onlyMine("ec2:ReplaceIamInstanceProfileAssociation")},
+		stops: []statement{allow("ec2:ReplaceIamInstanceProfileAssociation")}, try: replaces,
+	},
+	{
+		name: "ec2: ModifyInstanceAttribute of the user data of an instance", given: weakInstance,
+		needs: []statement{allow("ec2:StartInstances", "ec2:StopInstances"), onlyMine("ec2:ModifyInstanceAttribute")},
+		stops: []statement{allow("ec2:ModifyInstanceAttribute").on(ec2ARN("instance/*"))},
+		try: func(w *world) error {
+			return failed(w.me.ec2.ModifyInstanceAttribute(w.t.Context(), &ec2.ModifyInstanceAttributeInput{
+				InstanceId: &w.instance, UserData: &ec2types.SecureBlobAttributeValue{Value: []byte("#!/bin/sh")},
+			}))
+		},
+	},
+	{
+		name: "ec2: DescribeInstanceAttribute of user data, which may hold secrets", given: (*world).instances,
+		needs: []statement{allow("ec2:DescribeInstances")}, stops: []statement{allow("ec2:DescribeInstanceAttribute")},
+		try: func(w *world) error {
+			return failed(w.me.ec2.DescribeInstanceAttribute(w.t.Context(), &ec2.DescribeInstanceAttributeInput{
+				InstanceId: &w.instance, Attribute: ec2types.InstanceAttributeNameUserData,
+			}))
+		},
+	},
+	{
+		name: "ec2: ModifyInstanceMetadataOptions to let IMDSv1 in", given: (*world).instances, needs: []statement{allow("ec2:ModifyInstanceAttribute")},
+		stops: []statement{allow("ec2:ModifyInstanceMetadataOptions")},
+		try: func(w *world) error {
+			return failed(w.me.ec2.ModifyInstanceMetadataOptions(w.t.Context(), &ec2.ModifyInstanceMetadataOptionsInput{
+				InstanceId: &w.instance, HttpTokens: ec2types.HttpTokensStateOptional,
+			}))
+		},
+	},
+	{
+		name: "ec2: CreateLaunchTemplateVersion of a launch template of others", given: (*world).network,
+		needs: []statement{passAdmin(), onlyMine("ec2:CreateLaunchTemplateVersion")},
+		stops: []statement{allow("ec2:CreateLaunchTemplateVersion").on(ec2ARN("launch-template/*"))}, try: addVersion,
+	},
+	{
+		name: "ec2: ModifyLaunchTemplate of a launch template of others", given: (*world).network,
+		needs: []statement{passAdmin(), allow("ec2:CreateLaunchTemplateVersion"), onlyMine("ec2:ModifyLaunchTemplate")},
+		stops: []statement{allow("ec2:ModifyLaunchTemplate").on(ec2ARN("launch-template/*"))}, try: setDefault,
+	},
+	{
+		name: "ec2: DescribeLaunchTemplateVersions, whose user data may hold secrets", given: (*world).network,
+		needs: []statement{allow("ec2:DescribeLaunchTemplates")}, stops: []statement{allow("ec2:DescribeLaunchTemplateVersions")},
+		try: func(w *world) error {
+			return failed(w.me.ec2.DescribeLaunchTemplateVersions(w.t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &w.template}))
+		},
+	},
+	{
+		name: "ec2: GetLaunchTemplateData of an instance of others", given: (*world).instances, needs: []statement{allow("ec2:DescribeInstances")},
+		stops: []statement{allow("ec2:GetLaunchTemplateData")},
+		try: func(w *world) error {
+			return failed(w.me.ec2.GetLaunchTemplateData(w.t.Context(), &ec2.GetLaunchTemplateDataInput{InstanceId: &w.instance}))
+		},
+	},
+	{
+		name: "ec2: AuthorizeSecurityGroupIngress of a group of others",
+		given: func(w *world) {
+			w.network()
+			out, err := w.root.ec2.CreateSecurityGroup(w.t.Context(), &ec2.CreateSecurityGroupInput{
+				GroupName: p("inner"), Description: p("inner"), VpcId: &w.vpc,
+			})
+			w.do(nil, err)
+			w.id = *out.GroupId
+		},
+		needs: []statement{onlyMine("ec2:AuthorizeSecurityGroupIngress")},
+		stops: []statement{allow("ec2:AuthorizeSecurityGroupIngress")},
+		try: func(w *world) error {
+			return failed(w.me.ec2.AuthorizeSecurityGroupIngress(w.t.Context(), &ec2.AuthorizeSecurityGroupIngressInput{
+				GroupId: &w.id, IpProtocol: p("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), CidrIp: p("0.0.0.0/0"),
+			}))
+		},
+	},
+}
+
+// requestsSpot asks for a spot instance with the role that may do everything, as mallory.
+func requestsSpot(w *world) error {
+	return failed(w.me.ec2.RequestSpotInstances(w.t.Context(), &ec2.RequestSpotInstancesInput{
+		LaunchSpecification: &ec2types.RequestSpotLaunchSpecification{
+			ImageId: machineImage, InstanceType: "m5.large", SubnetId: &w.subnetA, IamInstanceProfile: adminProfile(),
+		},
+	}))
+}
+
+// fleet launches an instance from a version of the launch template by an instant fleet, as mallory. Such a fleet says in its
+// answer why it could not launch.
+func fleet(version string, overrides ...ec2types.FleetLaunchTemplateOverridesRequest) func(*world) error {
+	return func(w *world) error {
+		if len(overrides) == 0 {
+			overrides = []ec2types.FleetLaunchTemplateOverridesRequest{{SubnetId: &w.subnetA}}
+		}
+		out, err := w.me.ec2.CreateFleet(w.t.Context(), &ec2.CreateFleetInput{
+			Type: ec2types.FleetTypeInstant,
+			TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
+				TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand,
+			},
+			LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
+				LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: &w.template, Version: &version},
+				Overrides:                   overrides,
+			}},
+		})
+		if err == nil && len(out.Errors) > 0 {
+			return &smithy.GenericAPIError{Code: *out.Errors[0].ErrorCode, Message: aws.ToString(out.Errors[0].ErrorMessage)}
+		}
+		return err
+	}
+}
+
+// fleetTables are what a fleet that launches nothing leaves: itself.
+var fleetTables = []string{"fleets", "ec2clienttokens"}
+
+var fleetPaths = []path{
+	{
+		name: "ec2: CreateFleet with a profile, without PassRole", given: (*world).network, needs: []statement{allow("ec2:*")},
+		stops: []statement{passAdmin()}, try: fleet("2"), changes: fleetTables,
+	},
+	{
+		name: "ec2: CreateFleet with PassRole to another service", given: (*world).network,
+		needs: []statement{allow("ec2:*"), passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com")},
+		stops: []statement{passAdmin().when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com")}, try: fleet("2"), changes: fleetTables,
+	},
+	{
+		name: "ec2: CreateFleet without RunInstances", given: (*world).network, needs: []statement{allow("ec2:CreateFleet"), passAdmin()},
+		stops: []statement{allow("ec2:RunInstances")}, try: fleet("2"), changes: fleetTables,
+	},
+	{
+		name: "ec2: CreateFleet of a type that may not be launched", given: (*world).network,
+		needs: []statement{
+			allow("ec2:CreateFleet"), allow("ec2:RunInstances").except(ec2ARN("instance/*")),
+			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "t3.micro"),
+		},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "m5.large")},
+		try:   fleet("1"), changes: fleetTables,
+	},
+	{
+		name: "ec2: CreateFleet with RunInstances alone", given: (*world).network, needs: []statement{allow("ec2:RunInstances"), passAdmin()},
+		stops: []statement{allow("ec2:CreateFleet")}, try: fleet("2"),
+	},
+}
+
+// group is a group of no instances from a version of the launch template.
+func (w *world) group(version string) *autoscaling.CreateAutoScalingGroupInput {
+	return &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: p("group"), MinSize: aws.Int32(0), MaxSize: aws.Int32(1), VPCZoneIdentifier: &w.subnetA,
+		LaunchTemplate: &asgtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version},
+	}
+}
+
+// groups is a network with Auto Scaling's service-linked role.
+func groups(w *world) {
+	w.network()
+	w.linked("autoscaling.amazonaws.com")
+}
+
+// aGroup is a network with a group from the first version of the launch template.
+func aGroup(w *world) {
+	groups(w)
+	w.do(w.root.asg.CreateAutoScalingGroup(w.t.Context(), w.group("1")))
+}
+
+// creates creates a group, as mallory.
+func creates(version string, edit func(*world, *autoscaling.CreateAutoScalingGroupInput)) func(*world) error {
+	return func(w *world) error {
+		in := w.group(version)
+		edit(w, in)
+		return failed(w.me.asg.CreateAutoScalingGroup(w.t.Context(), in))
+	}
+}
+
+// updates changes the launch template of the group, as mallory.
+func updates(edit func(*world, *autoscaling.UpdateAutoScalingGroupInput)) func(*world) error {
+	return func(w *world) error {
+		in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: p("group")}
+		edit(w, in)
+		return failed(w.me.asg.UpdateAutoScalingGroup(w.t.Context(), in))
+	}
+}
+
+func (w *world) version(version string) *asgtypes.LaunchTemplateSpecification {
+	return &asgtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version}
+}
+
+// mixed is a policy of mixed instances.
+func (w *world) mixed(version string, overrides ...asgtypes.LaunchTemplateOverrides) *asgtypes.MixedInstancesPolicy {
+	return &asgtypes.MixedInstancesPolicy{LaunchTemplate: &asgtypes.LaunchTemplate{
+		LaunchTemplateSpecification: &asgtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version}, Overrides: overrides,
+	}}
+}
+
+// requirements are those of instances that a m5.large meets.
+func requirements() *asgtypes.InstanceRequirements {
+	return &asgtypes.InstanceRequirements{
+		VCpuCount: &asgtypes.VCpuCountRequest{Min: aws.Int32(2), Max: aws.Int32(2)},
+		MemoryMiB: &asgtypes.MemoryMiBRequest{Min: aws.Int32(8192), Max: aws.Int32(8192)},
+	}
+}
+
+func unchanged(*world, *autoscaling.CreateAutoScalingGroupInput) {}
+
+// onlyType allows launches of one instance type.
+func onlyType(name string) []statement {
+	return []statement{
+		allow("autoscaling:*"), allow("ec2:Describe*", "ec2:GetInstanceTypesFromInstanceRequirements"),
+		allow("ec2:RunInstances").except(ec2ARN("instance/*")),
+		allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", name),
+	}
+}
+
+var groupPaths = []path{
+	{
+		name: "autoscaling: CreateAutoScalingGroup with a profile, without PassRole", given: groups,
+		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()}, try: creates("2", unchanged),
+	},
+	{
+		name: "autoscaling: CreateAutoScalingGroup without RunInstances", given: groups,
+		needs: []statement{allow("autoscaling:*", "ec2:Describe*")}, stops: []statement{allow("ec2:RunInstances")}, try: creates("1", unchanged),
+	},
+	{
+		name: "autoscaling: CreateAutoScalingGroup with RunInstances alone", given: groups, needs: []statement{allow("ec2:*", "iam:PassRole")},
+		stops: []statement{allow("autoscaling:CreateAutoScalingGroup")}, try: creates("2", unchanged),
+	},
+	{
+		name: "autoscaling: CreateAutoScalingGroup in a subnet of others beside one's own", given: groups,
+		needs: []statement{allow("autoscaling:*", "ec2:Describe*"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a")},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
+		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+			in.VPCZoneIdentifier = p(w.subnetA + "," + w.subnetB)
+		}),
+	},
+	{
+		name: "autoscaling: CreateAutoScalingGroup of a type that may not be launched, beside one that may", given: groups,
+		needs: onlyType("t3.micro"), stops: onlyType("m5.large"),
+		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1",
+				asgtypes.LaunchTemplateOverrides{InstanceType: p("t3.micro")}, asgtypes.LaunchTemplateOverrides{InstanceType: p("m5.large")})
+		}),
+	},
+	{
+		name: "autoscaling: CreateAutoScalingGroup by instance requirements, of a type that may not be launched", given: groups,
+		needs: onlyType("m5.large"), stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*"))},
+		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1", asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()})
+		}),
+	},
+	{
+		name: "autoscaling: CreateAutoScalingGroup by instance requirements with a launch template of an override", given: groups,
+		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
+		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1", asgtypes.LaunchTemplateOverrides{
+				InstanceRequirements: requirements(), LaunchTemplateSpecification: w.version("2"),
+			})
+		}),
+	},
+	{
+		name: "autoscaling: UpdateAutoScalingGroup to a version with a profile", given: aGroup,
+		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
+		try: updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") }),
+	},
+	{
+		name: "autoscaling: UpdateAutoScalingGroup by instance requirements", given: aGroup,
+		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
+		try: updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) {
+			in.MixedInstancesPolicy = w.mixed("2", asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()})
+		}),
+	},
+	{
+		name: "autoscaling: UpdateAutoScalingGroup into a subnet of others", given: aGroup,
+		needs: []statement{allow("autoscaling:*", "ec2:Describe*"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a")},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
+		try:   updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB }),
+	},
+	{
+		name: "autoscaling: UpdateAutoScalingGroup of mixed instances into a subnet of others",
+		given: func(w *world) {
+			groups(w)
+			in := w.group("1")
+			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1",
+				asgtypes.LaunchTemplateOverrides{InstanceType: p("m5.large"), LaunchTemplateSpecification: w.version("1")})
+			w.do(w.root.asg.CreateAutoScalingGroup(w.t.Context(), in))
+		},
+		needs: []statement{allow("autoscaling:*", "ec2:Describe*"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a")},
+		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
+		try:   updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB }),
+	},
+	{
+		name: "autoscaling: UpdateAutoScalingGroup of a group of others", given: aGroup,
+		needs: []statement{onlyMine("autoscaling:UpdateAutoScalingGroup"), allow("ec2:*", "iam:PassRole")},
+		stops: []statement{allow("autoscaling:UpdateAutoScalingGroup")},
+		try:   updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") }),
+	},
+	{
+		name: "autoscaling: StartInstanceRefresh to a version with a profile", given: aGroup,
+		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
+		try: func(w *world) error {
+			return failed(w.me.asg.StartInstanceRefresh(w.t.Context(), &autoscaling.StartInstanceRefreshInput{
+				AutoScalingGroupName: p("group"), DesiredConfiguration: &asgtypes.DesiredConfiguration{LaunchTemplate: w.version("2")},
+			}))
+		},
+	},
+	{
+		name: "autoscaling: SetDesiredCapacity of a group of others", given: aGroup, needs: []statement{onlyMine("autoscaling:SetDesiredCapacity")},
+		stops: []statement{allow("autoscaling:SetDesiredCapacity")},
+		try: func(w *world) error {
+			return failed(w.me.asg.SetDesiredCapacity(w.t.Context(), &autoscaling.SetDesiredCapacityInput{
+				AutoScalingGroupName: p("group"), DesiredCapacity: aws.Int32(1),
+			}))
+		},
+	},
+	{
+		name: "autoscaling: CreateOrUpdateTags of a group of others, then what the tag allows", given: aGroup,
+		needs: []statement{onlyMine("autoscaling:SetDesiredCapacity")}, stops: []statement{allow("autoscaling:CreateOrUpdateTags")},
+		try: func(w *world) error {
+			if _, err := w.me.asg.CreateOrUpdateTags(w.t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []asgtypes.Tag{{
+				ResourceId: p("group"), ResourceType: p("auto-scaling-group"), Key: p("team"), Value: p("crew"), PropagateAtLaunch: aws.Bool(false),
+			}}}); err != nil {
+				return err
+			}
+			return failed(w.me.asg.SetDesiredCapacity(w.t.Context(), &autoscaling.SetDesiredCapacityInput{
+				AutoScalingGroupName: p("group"), DesiredCapacity: aws.Int32(1),
+			}))
+		},
+	},
+}

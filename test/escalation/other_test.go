@@ -1,0 +1,174 @@
+package escalation
+
+import (
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+)
+
+const (
+	imageName    = "/app/image"
+	imageARN     = "arn:aws:ssm:" + region + ":" + account + ":parameter" + imageName
+	other        = iamtest.Other
+	repositories = "arn:aws:ecr:" + region + ":" + account + ":repository/"
+)
+
+var crewTag = []ecrtypes.Tag{{Key: p("team"), Value: p("crew")}}
+
+// parameter is a parameter from which others launch.
+func parameter(w *world) {
+	w.do(w.root.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
+		Name: p(imageName), Value: machineImage, Type: ssmtypes.ParameterTypeString,
+	}))
+}
+
+// puts overwrites the parameter, as mallory.
+func puts(w *world) error {
+	return failed(w.me.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
+		Name: p(imageName), Value: p("ami-00000000000000bad"), Type: ssmtypes.ParameterTypeString, Overwrite: aws.Bool(true),
+	}))
+}
+
+// repository is a repository of the account.
+func repository(w *world) {
+	w.do(w.root.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("app")}))
+}
+
+// opens has a repository let mallory do everything, as mallory.
+func opens(w *world) error {
+	return failed(w.me.ecr.SetRepositoryPolicy(w.t.Context(), &ecr.SetRepositoryPolicyInput{
+		RepositoryName: p("app"), PolicyText: p(repositoryPolicy("ecr:*")),
+	}))
+}
+
+// repositoryPolicy is one that lets mallory do something.
+func repositoryPolicy(action string) string {
+	return document(statement{"Sid": "x", "Effect": "Allow", "Principal": map[string]string{"AWS": mallory}, "Action": action})
+}
+
+// theirs is a repository of another account, whose policy lets mallory describe it.
+func theirs(action string) func(*world) {
+	return func(w *world) {
+		w.do(w.them.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("app")}))
+		w.do(w.them.ecr.SetRepositoryPolicy(w.t.Context(), &ecr.SetRepositoryPolicyInput{
+			RepositoryName: p("app"), PolicyText: p(repositoryPolicy(action)),
+		}))
+	}
+}
+
+// listsTheirs lists the images of the repository of another account, as mallory.
+func listsTheirs(w *world) error {
+	return failed(w.me.ecr.ListImages(w.t.Context(), &ecr.ListImagesInput{RegistryId: p(other), RepositoryName: p("app")}))
+}
+
+var otherPaths = []path{
+	{
+		name: "ssm: PutParameter that others launch from", given: parameter, needs: []statement{allow("ssm:Get*")},
+		stops: []statement{allow("ssm:PutParameter").on(imageARN)}, try: puts,
+	},
+	{
+		name: "ssm: PutParameter over one that is there", given: parameter,
+		needs: []statement{allow("ssm:PutParameter").when("StringEquals", "ssm:Overwrite", "false")},
+		stops: []statement{allow("ssm:PutParameter").when("StringEquals", "ssm:Overwrite", "true")}, try: puts,
+	},
+	{
+		name: "ssm: PutParameter beside the allowed path", given: parameter,
+		needs: []statement{allow("ssm:PutParameter").on("arn:aws:ssm:" + region + ":" + account + ":parameter/crew/*")},
+		stops: []statement{allow("ssm:PutParameter").on(imageARN)}, try: puts,
+	},
+	{
+		name: "ssm: GetParameter of a secret", given: parameter, needs: []statement{allow("ssm:DescribeParameters", "ssm:PutParameter")},
+		stops: []statement{allow("ssm:GetParameter").on(imageARN)},
+		try: func(w *world) error {
+			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageName)}))
+		},
+	},
+	{
+		name: "ssm: GetParameter that is denied, by its ARN", given: parameter, needs: []statement{allow("ssm:*")},
+		hinders: []statement{deny("ssm:GetParameter").on(imageARN)},
+		try: func(w *world) error {
+			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageARN)}))
+		},
+	},
+	{
+		name: "ssm: GetParameter that is denied, with its version", given: parameter, needs: []statement{allow("ssm:*")},
+		hinders: []statement{deny("ssm:GetParameter").on(imageARN)},
+		try: func(w *world) error {
+			return failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: p(imageName + ":1")}))
+		},
+	},
+	{
+		name: "ssm: GetParameters of a secret beside what is allowed", given: parameter,
+		needs: []statement{allow("ssm:GetParameters").except(imageARN)}, stops: []statement{allow("ssm:GetParameters").on(imageARN)},
+		try: func(w *world) error {
+			return failed(w.me.ssm.GetParameters(w.t.Context(), &ssm.GetParametersInput{Names: []string{"/crew/own", imageName}}))
+		},
+	},
+	{
+		name: "ssm: GetParameterHistory of a secret", given: parameter, needs: []statement{allow("ssm:GetParameter")},
+		stops: []statement{allow("ssm:GetParameterHistory").on(imageARN)},
+		try: func(w *world) error {
+			return failed(w.me.ssm.GetParameterHistory(w.t.Context(), &ssm.GetParameterHistoryInput{Name: p(imageName)}))
+		},
+	},
+	{
+		name: "ssm: AddTagsToResource, then what the tag allows", given: parameter, needs: []statement{onlyMine("ssm:PutParameter")},
+		stops: []statement{allow("ssm:AddTagsToResource").on(imageARN)},
+		try: func(w *world) error {
+			if _, err := w.me.ssm.AddTagsToResource(w.t.Context(), &ssm.AddTagsToResourceInput{
+				ResourceId: p(imageName), ResourceType: ssmtypes.ResourceTypeForTaggingParameter,
+				Tags: []ssmtypes.Tag{{Key: p("team"), Value: p("crew")}},
+			}); err != nil {
+				return err
+			}
+			return puts(w)
+		},
+	},
+	{
+		name: "ecr: SetRepositoryPolicy for oneself", given: repository, needs: []statement{allow("ecr:GetRepositoryPolicy")},
+		stops: []statement{allow("ecr:SetRepositoryPolicy").on(repositories + "app")}, try: opens,
+	},
+	{
+		name: "ecr: TagResource of a repository of others, then what the tag allows", given: repository,
+		needs: []statement{onlyMine("ecr:SetRepositoryPolicy")}, stops: []statement{allow("ecr:TagResource").on(repositories + "app")},
+		try: func(w *world) error {
+			if _, err := w.me.ecr.TagResource(w.t.Context(), &ecr.TagResourceInput{
+				ResourceArn: p(repositories + "app"), Tags: crewTag,
+			}); err != nil {
+				return err
+			}
+			return opens(w)
+		},
+	},
+	{
+		name: "ecr: CreateRepository with tags, without TagResource", needs: []statement{allow("ecr:CreateRepository")},
+		stops: []statement{allow("ecr:TagResource")},
+		try: func(w *world) error {
+			return failed(w.me.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("mine"), Tags: crewTag}))
+		},
+	},
+	{
+		name: "ecr: GetAuthorizationToken", needs: []statement{allow("ecr:BatchGetImage")}, stops: []statement{allow("ecr:GetAuthorizationToken")},
+		try: func(w *world) error {
+			return failed(w.me.ecr.GetAuthorizationToken(w.t.Context(), &ecr.GetAuthorizationTokenInput{}))
+		},
+	},
+	{
+		name: "ecr: a repository of another account that does not let one in", given: theirs("ecr:DescribeImages"),
+		needs: []statement{allow("ecr:*")}, try: listsTheirs,
+		open: func(w *world) {
+			w.do(w.them.ecr.SetRepositoryPolicy(w.t.Context(), &ecr.SetRepositoryPolicyInput{
+				RepositoryName: p("app"), PolicyText: p(repositoryPolicy("ecr:ListImages")),
+			}))
+		},
+	},
+	{
+		name: "ecr: a repository of another account that lets one in, without one's own account's permission", given: theirs("ecr:ListImages"),
+		needs: []statement{allow("ecr:ListImages").on(repositories + "*")},
+		stops: []statement{allow("ecr:ListImages").on("arn:aws:ecr:" + region + ":" + other + ":repository/app")}, try: listsTheirs,
+	},
+}

@@ -1,0 +1,99 @@
+package escalation
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+// path is a way from a few permissions to more.
+type path struct {
+	name    string
+	given   func(w *world)       // prepares the world
+	needs   []statement          // all that mallory may do, which is all that the path needs
+	stops   []statement          // but for these permissions, with which it succeeds
+	hinders []statement          // or with these denials, without which it succeeds
+	open    func(w *world)       // or until this is done, after which it succeeds
+	try     func(w *world) error // as mallory
+	changes []string             // the tables that a refusal may write to all the same
+}
+
+// all are the paths.
+var all = slices.Concat(iamPaths, sessionPaths, ec2Paths, fleetPaths, groupPaths, eksPaths, otherPaths)
+
+// TestPaths tries each path without the permission that should stop it, which must be refused and change nothing, and then
+// with it, which must succeed: so that it is exactly that permission which stops it.
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, p := range all {
+		if seen[p.name] {
+			t.Errorf("two paths are called %q", p.name)
+		}
+		seen[p.name] = true
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if p.given != nil {
+				p.given(w)
+			}
+			w.may(slices.Concat(p.needs, p.hinders)...)
+			before := storetest.Rows(t, w.Prefix)
+			if err := p.try(w); !denied(err) {
+				t.Fatalf("without the permission it is not refused: %v", err)
+			}
+			for _, change := range differ(before, storetest.Rows(t, w.Prefix), p.changes) {
+				t.Errorf("it was refused, but changed %s", change)
+			}
+			w.may(slices.Concat(p.needs, p.stops)...)
+			if p.open != nil {
+				p.open(w)
+			}
+			if err := p.try(w); err != nil {
+				t.Errorf("it is no path, because it fails with the permission too: %v", err)
+			}
+		})
+	}
+}
+
+// errorCode is AWS's code of an error; empty for what AWS did not say.
+func errorCode(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// denied says whether an error is a refusal for want of a permission.
+func denied(err error) bool {
+	switch errorCode(err) {
+	case "AccessDenied", "AccessDeniedException", "UnauthorizedOperation":
+		return true
+	case "ValidationError": // as Auto Scaling says it
+		return strings.Contains(err.Error(), ": You are not authorized to use launch template")
+	}
+	return false
+}
+
+// uses are the tables about when credentials were used.
+var uses = []string{"accesskeyuses", "roleuses"}
+
+// differ are the keys of the rows that are not the same, but for those of some tables.
+func differ(before, after map[string]string, except []string) []string {
+	keys := maps.Clone(before)
+	maps.Copy(keys, after)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(key string) bool {
+		table, _, _ := strings.Cut(key, "/")
+		return before[key] == after[key] || slices.Contains(uses, table) || slices.Contains(except, table)
+	})
+}
+
+// failed is the error of a call whose answer does not matter.
+func failed(_ any, err error) error { return err }
