@@ -28,7 +28,7 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 	text(&f.listen, "listen", "`address` of the AWS endpoint (default "+daemon.DefaultListen+", or that of the last start)")
 	text(&f.region, "region", "`region` that \"coracle env\" exports (default "+daemon.DefaultRegion+", or that of the last start)")
 	text(&f.account, "account", "twelve-digit `number` of the account that the first start makes (default "+daemon.DefaultAccount+")")
-	text(&f.machines, "machines", "what EC2 instances will be: `namespace|simulated` (default "+daemon.DefaultMachines+"); recorded now, used once there are nodes")
+	text(&f.machines, "machines", "what EC2 instances are: `namespace|simulated` (default "+daemon.DefaultMachines+")")
 	text(&f.egressCIDRs, "egress-cidrs", "`blocks` beside the public internet, such as 10.0.0.0/8,127.0.0.1/32, in which the daemon may ask identity providers, "+
 		"registries and webhooks that its users name (default none, or those of the last start)")
 	text(&f.userNamespaces, "machine-user-namespaces", "whether root in a machine is an unprivileged user of this host: `auto|off`, auto where the kernel allows it (default "+daemon.DefaultUserNamespaces+", or that of the last start); for machines of instances launched from now on")
