@@ -69,25 +69,17 @@ func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 
 // removeHost takes away what only root can have made outside the data directory: cgroups, namespaces, links, names.
 func removeHost(ctx context.Context, owner string, progress func(string)) error {
-	machines, err := machine.Remove(owner)
-	if err != nil {
-		return err
-	}
-	networks, err := network.Remove(owner)
-	if err != nil {
-		return err
-	}
-	named, err := names.Remove(ctx, owner)
-	if err != nil {
-		return err
-	}
+	// What cannot be removed does not keep the rest.
+	machines, err1 := machine.Remove(owner)
+	networks, err2 := network.Remove(owner)
+	named, err3 := names.Remove(ctx, owner)
 	if n := len(machines) + len(networks); n > 0 {
 		progress(fmt.Sprintf("removed %d namespaces, links and cgroups", n))
 	}
 	if named {
 		progress("removed the names of clusters from " + names.File)
 	}
-	return nil
+	return errors.Join(err1, err2, err3)
 }
 
 // looksLikeOurs guards against "coracle reset --yes --data-dir /home": a daemon's first act is to

@@ -15,15 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 )
@@ -150,10 +148,66 @@ type Limits struct {
 }
 
 // processes is how many there may be, threads included: as many as Linux allows on a host with so much memory, where
-// their stacks may take an eighth of it (kernel.threads-max).
-func (l Limits) processes() int64 {
+// their stacks may take an eighth of it (kernel.threads-max), and no more than a quarter of those of this host.
+func (l Limits) processes(host int64) int64 {
 	const stack = 16 << 10
-	return max(l.MemoryBytes/8/stack, 1024)
+	return min(max(l.MemoryBytes/8/stack, 1024), host/4)
+}
+
+// hostProcesses is how many processes, threads included, this host can have.
+func hostProcesses() (int64, error) {
+	least := int64(math.MaxInt64)
+	for _, file := range []string{"pid_max", "threads-max"} {
+		text, err := read("/proc/sys/kernel", file)
+		if err != nil {
+			return 0, err
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/sys/kernel/%s: %w", file, err)
+		}
+		least = min(least, n)
+	}
+	return least, nil
+}
+
+// limitProcesses bounds the processes of the machine, and those of all machines together: a quarter of what the host can have is left to it.
+func (g Group) limitProcesses(l Limits) error {
+	host, err := hostProcesses()
+	if err != nil {
+		return err
+	}
+	for _, dir := range g.limited("pids") {
+		if err := write(dir, "pids.max", strconv.FormatInt(l.processes(host), 10)); err != nil {
+			return err
+		}
+	}
+	if dir := g.Dir("pids"); dir != "" {
+		all := strings.TrimSuffix(dir, filepath.Join("/", strings.TrimPrefix(g.Path, top), inner))
+		return write(all, "pids.max", strconv.FormatInt(host/4*3, 10))
+	}
+	return nil
+}
+
+// Bounds of the groups that a machine can make, where the kernel has any: as many as a node with 250 pods of 10 containers needs, twice.
+const (
+	mostGroups    = 6000
+	deepestGroups = 64
+)
+
+// limitGroups bounds the groups that the machine can make: version 1 has no such limit.
+func (g Group) limitGroups() error {
+	for _, h := range g.Host {
+		if !h.V2 {
+			continue
+		}
+		for file, limit := range map[string]int{"cgroup.max.descendants": mostGroups, "cgroup.max.depth": deepestGroups} {
+			if err := write(g.outer(h), file, strconv.Itoa(limit)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Create makes the group anew, with limits. Whatever still runs in it is killed.
@@ -176,10 +230,8 @@ func (g Group) Create(l Limits) error {
 	if err := g.restrictDevices(); err != nil {
 		return err
 	}
-	for _, dir := range g.limited("pids") {
-		if err := write(dir, "pids.max", strconv.FormatInt(l.processes(), 10)); err != nil {
-			return err
-		}
+	if err := errors.Join(g.limitProcesses(l), g.limitGroups()); err != nil {
+		return err
 	}
 	if g.Host.V2() {
 		return g.limitV2(l)
@@ -402,91 +454,6 @@ func (g Group) Settle() error {
 		return err
 	}
 	return delegate(g.Dir(""))
-}
-
-// Remove kills what runs in the group and removes it with all groups below.
-func (g Group) Remove() error {
-	for _, h := range g.Host {
-		if err := remove(g.outer(h)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// RemoveAll removes the groups of all machines of an owner, and returns those that there were.
-func (host Host) RemoveAll(owner string) (removed []string, err error) {
-	for _, h := range host {
-		dir := filepath.Join(h.Mount, top, owner)
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := remove(dir); err != nil {
-			return removed, err
-		}
-		removed = append(removed, dir)
-		_ = os.Remove(filepath.Dir(dir)) // unless other daemons have groups in it
-	}
-	return removed, nil
-}
-
-// patience is how long processes may take to end that were killed: the kernel frees what they hold first.
-const patience = 20 * time.Second
-
-// remove removes one directory's groups, the innermost first.
-func remove(dir string) error {
-	deadline := time.Now().Add(patience)
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		err := try(dir)
-		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
-			return err
-		}
-		<-poll.C
-	}
-}
-
-func try(dir string) error {
-	if err := kill(dir); err != nil {
-		return err
-	}
-	err := filetree.Walk(dir, filetree.Visitor{Leave: func(at int, name string, isDir bool) error {
-		if !isDir {
-			return nil
-		}
-		return removeGroup(at, name)
-	}})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return removeGroup(unix.AT_FDCWD, dir)
-}
-
-func removeGroup(at int, name string) error {
-	if err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove control group %s: %w", name, err)
-	}
-	return nil
-}
-
-// kill sends SIGKILL to everything below dir.
-func kill(dir string) error {
-	err := write(dir, "cgroup.kill", "1") // version 2, Linux 5.14
-	if err == nil {
-		return nil
-	}
-	return eachGroup(dir, func(group string) {
-		_ = write(group, "freezer.state", "THAWED") // a frozen process does not die; only that hierarchy has the file
-		for _, pid := range processesIn(group) {
-			if pid > 1 && pid != os.Getpid() {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-			}
-		}
-	})
 }
 
 // Processes are the process IDs, as the caller sees them, of everything that runs in the group and below.

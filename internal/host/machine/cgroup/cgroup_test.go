@@ -166,10 +166,66 @@ func TestDeepAndFrozenGroupsAreRemoved(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() { ended <- sleeper.Wait() }()
-	if err := remove(dir); err != nil {
+	if err := remove([]string{dir}); err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; err == nil || err.Error() != "signal: killed" {
 		t.Errorf("the frozen process has ended with %v", err)
+	}
+}
+
+// A process that is frozen in one hierarchy holds its groups in all.
+func TestAFrozenMachineIsRemoved(t *testing.T) {
+	t.Parallel()
+	host, err := Open()
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("only root makes control groups", err)
+	}
+	owner := filepath.Base(t.TempDir()) + strconv.Itoa(os.Getpid())
+	g := host.Group(owner, "i-1")
+	if err := g.Create(Limits{CPUs: 1, MemoryBytes: 256 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- sleeper.Wait() }()
+	if err := g.Add(sleeper.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	frozen := false
+	for _, h := range host {
+		frozen = write(g.dir(h), "freezer.state", "FROZEN") == nil || write(g.dir(h), "cgroup.freeze", "1") == nil || frozen
+	}
+	if !frozen {
+		t.Error("nothing freezes it")
+	}
+	if removed, err := host.RemoveAll(owner); err != nil || len(removed) != len(host) {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the frozen process has ended with %v", err)
+	}
+}
+
+func TestProcessesOfAMachine(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ memory, host, want int64 }{
+		{512 << 20, 4 << 20, 4096}, // t3.nano
+		{256 << 20, 4 << 20, 2048},
+		{64 << 20, 4 << 20, 1024},
+		{8 << 30, 4 << 20, 65536}, // m5.large
+		{8 << 30, 32768, 8192},
+		{384 << 30, 4 << 20, 1 << 20}, // m5.24xlarge
+	} {
+		if got := (Limits{MemoryBytes: test.memory}).processes(test.host); got != test.want {
+			t.Errorf("%d bytes on a host for %d: %d, want %d", test.memory, test.host, got, test.want)
+		}
+	}
+	host, err := hostProcesses()
+	if err != nil || host < 1024 {
+		t.Errorf("this host can have %d, %v", host, err)
 	}
 }

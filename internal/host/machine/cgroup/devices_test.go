@@ -80,7 +80,7 @@ func hierarchy(t *testing.T, suits func(Hierarchy) bool) (dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := remove(dir); err != nil {
+		if err := remove([]string{dir}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,0 +1,117 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/filetree"
+)
+
+// patience is how long processes may take to end that were killed: the kernel frees what they hold first.
+const patience = 20 * time.Second
+
+// Remove kills what runs in the group and removes it with all groups below.
+func (g Group) Remove() error {
+	var dirs []string
+	for _, h := range g.Host {
+		dirs = append(dirs, g.outer(h))
+	}
+	return remove(dirs)
+}
+
+// RemoveAll removes the groups of all machines of an owner, and returns those that there were.
+func (host Host) RemoveAll(owner string) (removed []string, err error) {
+	for _, h := range host {
+		dir := filepath.Join(h.Mount, top, owner)
+		if _, err := os.Stat(dir); err == nil {
+			removed = append(removed, dir)
+		}
+	}
+	if err := remove(removed); err != nil {
+		return nil, err
+	}
+	for _, dir := range removed {
+		_ = os.Remove(filepath.Dir(dir)) // unless other daemons have groups in it
+	}
+	return removed, nil
+}
+
+// remove kills what runs in the groups at dirs, one in each hierarchy, and removes them. A process that is frozen in one hierarchy keeps its groups in
+// all: so all are thawed and killed before any is removed.
+func remove(dirs []string) error {
+	deadline := time.Now().Add(patience)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		var failures []error
+		for _, dir := range dirs {
+			failures = append(failures, kill(dir))
+		}
+		for _, dir := range dirs {
+			failures = append(failures, removeGroups(dir))
+		}
+		err := errors.Join(failures...)
+		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		<-poll.C
+	}
+}
+
+// removeGroups removes a group and those below it, the innermost first.
+func removeGroups(dir string) error {
+	err := filetree.Walk(dir, filetree.Visitor{Leave: func(at int, name string, isDir bool) error {
+		if !isDir {
+			return nil
+		}
+		return removeGroup(at, name)
+	}})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return removeGroup(unix.AT_FDCWD, dir)
+}
+
+func removeGroup(at int, name string) error {
+	if err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove control group %s: %w", name, err)
+	}
+	return nil
+}
+
+// kill thaws everything below dir and sends it SIGKILL.
+func kill(dir string) error {
+	if err := write(dir, "cgroup.kill", "1"); err == nil { // version 2, Linux 5.14
+		return nil
+	}
+	return eachGroup(dir, func(group string) {
+		_ = write(group, "freezer.state", "THAWED") // a frozen process does not die; only that hierarchy has the file
+		held := map[int]int{}
+		for _, pid := range processesIn(group) {
+			if pid > 1 && pid != os.Getpid() {
+				if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+					held[pid] = fd
+				}
+			}
+		}
+		// A number may have passed to a process elsewhere before it was opened. One that is still in the group has not.
+		still := processesIn(group)
+		for pid, fd := range held {
+			if slices.Contains(still, pid) {
+				_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may have ended
+			}
+			unix.Close(fd)
+		}
+	})
+}
