@@ -67,7 +67,7 @@ func root() *cobra.Command {
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.PersistentFlags().String("data-dir", "", "`directory` of everything that belongs to one daemon (default "+datadir.Default()+") [CORACLE_DATA_DIR]")
 	cmd.AddCommand(
-		upCommand(), downCommand(), serveCommand(), envCommand(), statusCommand(), auditCommand(), fieldsCommand(), execCommand(), demoCommand(), doctorCommand(),
+		upCommand(), downCommand(), serveCommand(), envCommand(), statusCommand(), auditCommand(), fieldsCommand(), execCommand(), demoCommand(), doctorCommand(), debugCommand(),
 		accountCommand(), interruptCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(), resetCommand(), versionCommand(),
 		etcdCommand(), endpointCommand(), operationsCommand(),
 	)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 
@@ -14,10 +15,10 @@ import (
 
 // serveFlags are the flags of "serve" and "up". Each is also an environment variable.
 type serveFlags struct {
-	listen, region, account, machines, userNamespaces, egressCIDRs, bundles, logLevel string
-	etcdEndpoints                                                                     []string
-	etcdCACert, etcdCert, etcdKey, etcdClientCAKey                                    string
-	names                                                                             []string
+	listen, region, account, machines, userNamespaces, egressCIDRs, bundles, logLevel, logFormat, metricsAddress string
+	etcdEndpoints                                                                                                []string
+	etcdCACert, etcdCert, etcdKey, etcdClientCAKey                                                               string
+	names                                                                                                        []string
 }
 
 func (f *serveFlags) define(flags *pflag.FlagSet) {
@@ -34,6 +35,8 @@ func (f *serveFlags) define(flags *pflag.FlagSet) {
 	text(&f.userNamespaces, "machine-user-namespaces", "whether root in a machine is an unprivileged user of this host: `auto|off`, auto where the kernel allows it (default "+daemon.DefaultUserNamespaces+", or that of the last start); for machines of instances launched from now on")
 	text(&f.bundles, "bundles", "the only `directory` to find and build Kubernetes programs in")
 	text(&f.logLevel, "log-level", "least `level` that is logged: debug, info, warn or error (default info)")
+	text(&f.logFormat, "log-format", "`format` of the log: text or json (default text)")
+	text(&f.metricsAddress, "metrics-address", "`address` on which GET /metrics answers Prometheus, such as 127.0.0.1:9464 (default none; \"coracle debug metrics\" needs none)")
 	f.names = append(f.names, "etcd-endpoints")
 	flags.StringSliceVar(&f.etcdEndpoints, "etcd-endpoints", nil, "`URLs` of an etcd cluster to use instead of the embedded etcd [CORACLE_ETCD_ENDPOINTS]")
 	text(&f.etcdCACert, "etcd-cacert", "PEM `file` with the CA of that etcd")
@@ -50,6 +53,22 @@ func (f *serveFlags) level() (level slog.Level, err error) {
 		return level, fmt.Errorf("--log-level %q is none of debug, info, warn and error", f.logLevel)
 	}
 	return level, nil
+}
+
+// logger writes to w as the flags say.
+func (f *serveFlags) logger(w io.Writer) (*slog.Logger, error) {
+	level, err := f.level()
+	if err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch f.logFormat {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q is neither text nor json", f.logFormat)
 }
 
 // args are the flags that were given, for another coracle.
@@ -78,13 +97,12 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			level, err := f.level()
+			log, err := f.logger(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 			return daemon.Serve(cmd.Context(), daemon.Config{
-				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines, UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles,
+				Dir: dir, Listen: f.listen, Region: f.region, Account: f.account, Machines: f.machines, UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles, MetricsAddress: f.metricsAddress,
 				Etcd: etcd.External{Endpoints: f.etcdEndpoints, CACert: f.etcdCACert, Cert: f.etcdCert, Key: f.etcdKey, ClientCAKey: f.etcdClientCAKey},
 			}, log)
 		},

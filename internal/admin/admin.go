@@ -10,6 +10,9 @@
 //	POST /interruptions  gives a spot instance notice, answers Interruption
 //	POST /images    an archive of images, answers Loaded
 //	POST /fields    fields.Question, answers fields.Answer
+//	GET  /metrics   metrics for Prometheus
+//	GET  /debug/dump     Dump
+//	GET  /debug/pprof/…  profiles of the Go runtime
 package admin
 
 import (

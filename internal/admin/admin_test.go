@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,10 @@ type daemon struct {
 
 func (d daemon) Status(context.Context) (Status, error)      { return d.status, nil }
 func (d daemon) Backup(_ context.Context, w io.Writer) error { return d.backup(w) }
+func (d daemon) Metrics() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }) //nolint:errcheck // a test
+}
+func (d daemon) Dump(context.Context) (Dump, error) { return Dump{Version: "v1"}, nil }
 func (d daemon) LoadImages(_ context.Context, archive io.Reader) (Loaded, error) {
 	content, err := io.ReadAll(archive)
 	return Loaded{References: []string{string(content)}}, err
@@ -207,5 +212,26 @@ func TestImages(t *testing.T) {
 	}
 	if all, err := c.Images(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("the images are %v, %v", all, err)
+	}
+}
+
+func TestWhatDevelopersLookAt(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	go Serve(t.Context(), socket, daemon{}, slog.New(slog.DiscardHandler)) //nolint:errcheck // ends with the test
+	c := NewClient(socket)
+	eventually.Nil(t, "the daemon answers", func() error { return c.Ping(t.Context()) })
+	var metrics, profile bytes.Buffer
+	if err := c.Metrics(t.Context(), &metrics); err != nil || metrics.String() != "up 1\n" {
+		t.Errorf("metrics are %q, %v", metrics.String(), err)
+	}
+	if dump, err := c.Dump(t.Context()); err != nil || dump.Version != "v1" {
+		t.Errorf("the dump is %+v, %v", dump, err)
+	}
+	if err := c.Profile(t.Context(), "heap", 0, &profile); err != nil || !bytes.HasPrefix(profile.Bytes(), []byte{0x1f, 0x8b}) {
+		t.Errorf("the profile begins with %q, %v", profile.String()[:min(10, profile.Len())], err)
+	}
+	if err := c.Profile(t.Context(), "nonsense", 0, &profile); err == nil {
+		t.Error("there is a profile of nonsense")
 	}
 }

@@ -27,6 +27,10 @@ type Daemon interface {
 	Images(ctx context.Context) ([]Image, error)
 	// Fields reads an object with its owners. The error of a question that nothing answers is a *Refused.
 	Fields(ctx context.Context, q fields.Question) (fields.Answer, error)
+	// Metrics serves the metrics of the daemon for Prometheus.
+	Metrics() http.Handler
+	// Dump is the inner state of the daemon.
+	Dump(ctx context.Context) (Dump, error)
 	// Stop asks the daemon to end and returns at once.
 	Stop()
 }
@@ -88,6 +92,7 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		s, err := d.Status(r.Context())
 		answer(w, s, err)
 	})
+	debug(mux, d, answer)
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, r *http.Request) { answer(w, struct{}{}, nil) })
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, struct{}{}, nil)

@@ -51,6 +51,8 @@ type Config struct {
 	UserNamespaces string
 	// Bundles is the only directory of Kubernetes bundles, if not empty.
 	Bundles string
+	// MetricsAddress is where GET /metrics answers Prometheus; nowhere when empty.
+	MetricsAddress string
 	// Etcd is used instead of the embedded etcd if it has endpoints.
 	Etcd etcd.External
 }

@@ -101,6 +101,13 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if _, port, err := net.SplitHostPort(d.settings.Listen); err == nil && port == "0" {
 		d.settings.Listen = listener.Addr().String() // "any free port" is a choice, too
 	}
+	var scrapes net.Listener
+	if address := config.MetricsAddress; address != "" {
+		if scrapes, err = net.Listen("tcp", address); err != nil {
+			return fmt.Errorf("--metrics-address %s: %w", address, err)
+		}
+		defer scrapes.Close()
+	}
 	webhooks, err := d.listenWebhooks()
 	if err != nil {
 		return err
@@ -158,6 +165,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), d, log) })
 	group.Go(func() error { return d.serveWebhooks(ctx, webhooks) })
+	if scrapes != nil {
+		group.Go(func() error { return d.serveMetrics(ctx, scrapes) })
+	}
 	context.AfterFunc(ctx, d.front.mux.EndStreams)
 	handler := d.handler()
 	group.Go(func() error {

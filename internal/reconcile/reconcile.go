@@ -93,7 +93,7 @@ func Channel(keys <-chan string) Source {
 
 // Controller makes the world agree with the store, one key at a time.
 type Controller struct {
-	// Name is for logs: "controlplane".
+	// Name is for logs and metrics, and no other controller's: "controlplane".
 	Name string
 	// Reconcile brings one key about. An error is logged and the key tried again.
 	Reconcile func(ctx context.Context, key string) (Result, error)
@@ -135,12 +135,13 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	if c.MaxBackoff == 0 {
 		c.MaxBackoff = 30 * time.Second
 	}
+	defer c.forget()
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](c.MinBackoff, c.MaxBackoff),
 			&workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(200, 1000)},
 		),
-		workqueue.TypedRateLimitingQueueConfig[string]{Clock: c.Clock},
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: c.Name, Clock: c.Clock, MetricsProvider: queueMetrics{}},
 	)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, source := range c.Sources {
@@ -173,7 +174,11 @@ func (c Controller) next(ctx context.Context, log *slog.Logger, queue workqueue.
 	if ctx.Err() != nil {
 		return false
 	}
+	began := c.Clock.Now()
 	result, err := c.guarded(ctx, key)
+	if ctx.Err() == nil {
+		c.observe(key, c.Clock.Since(began), err)
+	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

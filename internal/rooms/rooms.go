@@ -33,10 +33,11 @@ var Rules = []Rule{
 		"the store keeps facts and knows none of them"},
 	{"internal/record", []string{"internal/store"}, world,
 		"rows are facts, without behaviour"},
-	{"internal/reconcile", []string{"internal/store"}, []string{"os/exec", "github.com/aws"},
+	{"internal/metrics", nil, append([]string{"github.com/aws"}, world...), "a registry; who measures declares"},
+	{"internal/reconcile", []string{"internal/metrics", "internal/store"}, []string{"os/exec", "github.com/aws"},
 		"the controller runtime knows no controller"},
 
-	{"internal/aws/wire", []string{"internal/region"}, world,
+	{"internal/aws/wire", []string{"internal/metrics", "internal/region"}, world,
 		"wire serves protocols and knows no service"},
 	{"internal/aws/wire/modelgen", []string{"internal/aws/wire"}, []string{"k8s.io"},
 		"a generator, not part of the program"},

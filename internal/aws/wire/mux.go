@@ -220,6 +220,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		if service, events, err = m.answer(c, buffer, r, header, &status); events != nil {
 			buffer.giveBack()
 			m.send(events, w, r, c)
+			observe(service, c, http.StatusOK, m.options.Now().Sub(c.time))
 			return
 		}
 	}
@@ -238,8 +239,10 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			panic(http.ErrAbortHandler) // half a response must not look like a whole one
 		}
 		status = f.status
+		requestErrors.WithLabelValues(service.Name, c.operation, f.code).Inc()
 		buffer.out = service.protocol().encodeError(buffer.out[:0], service, r, f, header)
 	}
+	observe(service, c, status, m.options.Now().Sub(c.time))
 	if log := m.options.Logger; log.Enabled(hr.Context(), slog.LevelDebug) {
 		log.DebugContext(hr.Context(), "request", "request", r.id, "operation", c.operation, "caller", c.caller.ARN, "status", status, "took", m.options.Now().Sub(c.time))
 	}
@@ -397,7 +400,10 @@ func (m *Mux) authorize(ctx context.Context, c *call, op *operation) error {
 	if len(targets) == 0 {
 		targets = []Target{{Action: op.action, Resource: "*"}}
 	}
-	return m.options.Authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
+	began := m.options.Now()
+	err := m.options.Authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
+	observeDecision(err, m.options.Now().Sub(began))
+	return err
 }
 
 func (op *operation) isDryRun(in reflect.Value) bool {
