@@ -26,21 +26,21 @@ func (s *Service) idsBehind(in scope, input any) ([]namedID, error) {
 
 func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 	group := func(id, name *string) ([]namedID, error) {
-		if id != nil || name == nil {
+		if aws.ToString(id) != "" || name == nil {
 			return nil, nil
 		}
 		found, err := s.groupAsked(in, nil, name)
 		return []namedID{{types.ResourceTypeSecurityGroup, found}}, err
 	}
 	address := func(allocation, publicIP *string) ([]namedID, error) {
-		if allocation != nil || publicIP == nil {
+		if aws.ToString(allocation) != "" || publicIP == nil {
 			return nil, nil
 		}
 		found, err := s.addressAsked(in, nil, publicIP)
 		return []namedID{{types.ResourceTypeElasticIp, found.ID}}, err
 	}
 	template := func(id, name *string) ([]namedID, error) {
-		if id != nil || name == nil {
+		if aws.ToString(id) != "" || name == nil {
 			return nil, nil
 		}
 		t, err := s.templateNamed(in, nil, name)

@@ -124,6 +124,12 @@ func (n *node) numbered() []*node {
 	return out
 }
 
+// isEmptyID reports whether a parameter is an ID without a value, which EC2 takes for one that is not there. What authorizes a request and what carries it
+// out must not differ about that.
+func isEmptyID(f *field, n *node) bool {
+	return f.pointer && strings.HasSuffix(f.goName, "Id") && n.hasValue && n.value == ""
+}
+
 // decodeQuery sets v from the parameters below n. With flat, lists and maps have no level for their elements' name, as everywhere in ec2Query.
 func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 	switch pl.kind {
@@ -131,7 +137,7 @@ func decodeQuery(pl *plan, flat, ec2 bool, n *node, v reflect.Value) error {
 		v = settable(v)
 		for _, f := range pl.fields {
 			c := n.use(f.query)
-			if c == nil {
+			if c == nil || ec2 && isEmptyID(f, c) {
 				continue
 			}
 			if err := decodeQuery(f.plan, f.flat, ec2, c, v.Field(f.index)); err != nil {
