@@ -1,6 +1,8 @@
 package escalation
 
 import (
+	"strings"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	asgtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
@@ -82,6 +84,23 @@ func replaces(w *world) error {
 }
 
 var ec2Paths = []path{
+	{
+		name: "ec2: ModifyLaunchTemplate of a denied launch template, by name beside an empty ID", given: (*world).network,
+		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("launch-template/lt-*"))},
+		try: func(w *world) error {
+			return failed(w.me.ec2.ModifyLaunchTemplate(w.t.Context(), &ec2.ModifyLaunchTemplateInput{
+				LaunchTemplateId: p(""), LaunchTemplateName: p("plain"), DefaultVersion: p("2"),
+			}))
+		},
+	}, {
+		name: "ec2: CreateLaunchTemplateVersion of a denied launch template, by name beside an empty ID", given: (*world).network,
+		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("launch-template/lt-*"))},
+		try: func(w *world) error {
+			return failed(w.me.ec2.CreateLaunchTemplateVersion(w.t.Context(), &ec2.CreateLaunchTemplateVersionInput{
+				LaunchTemplateId: p(""), LaunchTemplateName: p("plain"), LaunchTemplateData: launched(""),
+			}))
+		},
+	},
 	{
 		name: "ec2: RunInstances with a profile, without PassRole", given: (*world).network, needs: []statement{allow("ec2:*")},
 		stops: []statement{passAdmin()}, try: launches(withProfile),
@@ -362,6 +381,19 @@ func aGroup(w *world) {
 	w.do(w.root.asg.CreateAutoScalingGroup(w.t.Context(), w.group("1")))
 }
 
+const groupARN = "arn:aws:autoscaling:" + region + ":" + account + ":autoScalingGroup:*:autoScalingGroupName/group"
+
+// aPolicy is a group with a scaling policy; w.id is its ARN.
+func aPolicy(w *world) {
+	aGroup(w)
+	out, err := w.root.asg.PutScalingPolicy(w.t.Context(), &autoscaling.PutScalingPolicyInput{
+		AutoScalingGroupName: p("group"), PolicyName: p("grow"), PolicyType: p("SimpleScaling"), AdjustmentType: p("ChangeInCapacity"),
+		ScalingAdjustment: aws.Int32(0),
+	})
+	w.do(nil, err)
+	w.id = *out.PolicyARN
+}
+
 // creates creates a group, as mallory.
 func creates(version string, edit func(*world, *autoscaling.CreateAutoScalingGroupInput)) func(*world) error {
 	return func(w *world) error {
@@ -411,6 +443,29 @@ func onlyType(name string) []statement {
 }
 
 var groupPaths = []path{
+	{
+		name: "autoscaling: DeletePolicy of another group's policy by its ARN", given: aPolicy,
+		needs: []statement{allow("autoscaling:*").except(groupARN)}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
+		try: func(w *world) error {
+			return failed(w.me.asg.DeletePolicy(w.t.Context(), &autoscaling.DeletePolicyInput{PolicyName: &w.id}))
+		},
+	}, {
+		name: "autoscaling: ExecutePolicy of a denied group's policy by its ARN", given: aPolicy,
+		needs: []statement{allow("autoscaling:*")}, hinders: []statement{deny("autoscaling:*").on(groupARN)},
+		try: func(w *world) error {
+			return failed(w.me.asg.ExecutePolicy(w.t.Context(), &autoscaling.ExecutePolicyInput{PolicyName: &w.id}))
+		},
+	}, {
+		name: "autoscaling: DeletePolicy of another group's policy by its ARN, in the name of one's own", given: aPolicy,
+		needs: []statement{allow("autoscaling:*").except(groupARN)}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
+		try: func(w *world) error {
+			err := failed(w.me.asg.DeletePolicy(w.t.Context(), &autoscaling.DeletePolicyInput{AutoScalingGroupName: p("own"), PolicyName: &w.id}))
+			if errorCode(err) == "ValidationError" && strings.Contains(err.Error(), "does not belong to the group own") {
+				return nil // with the permission it is refused for what it is
+			}
+			return err
+		},
+	},
 	{
 		name: "autoscaling: CreateAutoScalingGroup with a profile, without PassRole", given: groups,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()}, try: creates("2", unchanged),

@@ -132,8 +132,11 @@ func checkSteps(steps []types.StepAdjustment) error {
 func (s *Service) policy(ctx context.Context, group, name *string) (store.Row[record.AutoScalingPolicy], error) {
 	place, asked := placeOf(ctx), aws.ToString(name)
 	owner := aws.ToString(group)
-	if _, rest, ok := strings.Cut(asked, ":autoScalingGroupName/"); ok && strings.HasPrefix(asked, "arn:") {
-		owner, asked, _ = strings.Cut(rest, ":policyName/")
+	if named, policy, ok := cutPolicyARN(asked); ok {
+		if group != nil && *group != named {
+			return store.Row[record.AutoScalingPolicy]{}, validation("The policy %s does not belong to the group %s", asked, owner)
+		}
+		owner, asked = named, policy
 	} else if group == nil {
 		return store.Row[record.AutoScalingPolicy]{}, validation("AutoScalingGroupName is required unless PolicyName is an ARN")
 	}
@@ -141,10 +144,20 @@ func (s *Service) policy(ctx context.Context, group, name *string) (store.Row[re
 		return store.Row[record.AutoScalingPolicy]{}, err
 	}
 	row, err := s.policies.Get(ctx, store.Key(place.account, place.region, owner, asked))
-	if errors.Is(err, store.ErrNotFound) {
-		return row, validation("No policy found with name: %s", aws.ToString(name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && asked != *name && aws.ToString(row.Value.Policy.PolicyARN) != *name {
+		return row, validation("No policy found with name: %s", *name)
 	}
 	return row, err
+}
+
+// cutPolicyARN returns the group and the name in the ARN of a scaling policy. ok is false for what is none.
+func cutPolicyARN(arn string) (group, name string, ok bool) {
+	_, rest, found := strings.Cut(arn, ":autoScalingGroupName/")
+	if !found || !strings.HasPrefix(arn, "arn:") {
+		return "", "", false
+	}
+	group, name, _ = strings.Cut(rest, ":policyName/")
+	return group, name, true
 }
 
 // DeletePolicy deletes a scaling policy.

@@ -3,6 +3,7 @@ package autoscaling
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,10 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		if i, err := s.member(ctx, *id); err == nil {
 			names = []string{i.GroupName}
 		}
+	}
+	// A policy's ARN names the group, whatever else the request names.
+	if group, _, ok := cutPolicyARN(aws.ToString(member("PolicyName"))); ok && !slices.Contains(names, group) {
+		names = append(names, group)
 	}
 	switch in := input.(type) {
 	case *autoscaling.CreateAutoScalingGroupInput:
