@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,12 +18,23 @@ const (
 	// maxUnsigned is how much of a body is read before its signature names an access key that exists and a time that is now. It is also
 	// the largest body of a request without a signature, which carries a web identity token and a session policy.
 	maxUnsigned = 128 << 10
-	// DefaultMaxBodies is how much all bodies together may have, unless [Options] says otherwise, without those of up to maxUnsigned.
+	// DefaultMaxBodies is how much all bodies together may have, unless [Options] says otherwise, without the beginnings of freeBody. One source has
+	// at most an eighth of it.
 	DefaultMaxBodies = 256 << 20
+	// freeBody is how much of each body is read whatever others have: more than most requests have. The number of requests is bounded by that of
+	// connections and MaxStreams.
+	freeBody = 8 << 10
+	// bodyChunk is what a body takes at a time of what all bodies may have, as its bytes arrive.
+	bodyChunk = 32 << 10
 )
 
-// bodyWait is how long a request waits for others to end, when all that bodies may have is in use.
-const bodyWait = 5 * time.Second
+const (
+	// bodyWait is how long a request waits for others to end, when all that bodies may have is in use.
+	bodyWait = 5 * time.Second
+	// beginTime is how long the beginning of a body, maxUnsigned, may take to arrive, and bodyTime the rest.
+	beginTime = 20 * time.Second
+	bodyTime  = 60 * time.Second
+)
 
 // errTooLarge refuses a body.
 func errTooLarge(limit int64) error {
@@ -41,34 +53,19 @@ func (m *Mux) read(b *buffer, r *request) error {
 		return errTooLarge(m.options.MaxBody)
 	}
 	b.in.Reset()
-	err := b.readUpTo(r, min(m.options.MaxBody, maxUnsigned))
+	err := m.readUpTo(b, r, min(m.options.MaxBody, maxUnsigned), beginTime)
 	if err == nil && r.unread && m.options.MaxBody <= maxUnsigned {
 		return errTooLarge(m.options.MaxBody)
 	}
 	return err
 }
 
-// readRest reads what read has left of the body, once there is reason to believe that the request is signed. It takes its size from what all
-// bodies may have, until the buffer is released.
+// readRest reads what read has left of the body, once there is reason to believe that the request is signed.
 func (m *Mux) readRest(b *buffer, r *request) error {
 	if !r.unread {
 		return nil
 	}
-	size := r.ContentLength
-	if size < int64(b.in.Len()) { // it is not said, or not true, as an in-process request may have it
-		size = m.options.MaxBody
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), bodyWait)
-	defer cancel()
-	if err := m.bodies.Acquire(ctx, size); err != nil {
-		return &Error{
-			Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable, Err: err,
-			Message: "Too many large requests are being read. Please try again.",
-		}
-	}
-	b.release = func() { m.bodies.Release(size) }
-	b.in.Grow(int(size) - b.in.Len() + bytes.MinRead)
-	if err := b.readUpTo(r, m.options.MaxBody); err != nil {
+	if err := m.readUpTo(b, r, m.options.MaxBody, bodyTime); err != nil {
 		return err
 	}
 	if r.unread {
@@ -77,15 +74,61 @@ func (m *Mux) readRest(b *buffer, r *request) error {
 	return nil
 }
 
-// readUpTo reads the body until the buffer has limit bytes, and one more to see whether there are more.
-func (b *buffer) readUpTo(r *request, limit int64) error {
-	_, err := b.in.ReadFrom(io.LimitReader(r.Body, limit+1-int64(b.in.Len())))
-	if err != nil {
-		return &Error{Code: "RequestTimeout", Message: "The request body could not be read to its end.", Status: http.StatusBadRequest, Err: err}
+// readUpTo reads the body until the buffer has limit bytes, and one more to see whether there are more. It takes what the body has from what all
+// bodies may have, until the buffer is given back. What does so has to arrive within a time.
+func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration) error {
+	expected := false
+	for {
+		have := int64(b.in.Len())
+		if have > limit {
+			break
+		}
+		if have >= freeBody+b.held {
+			ctx, cancel := context.WithTimeout(r.Context(), bodyWait)
+			err := m.bodies.acquire(ctx, sourceOf(r.RemoteAddr), bodyChunk)
+			cancel()
+			if err != nil {
+				return &Error{
+					Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable, Err: err,
+					Message: "Too many large requests are being read. Please try again.",
+				}
+			}
+			if !expected {
+				expected = true
+				r.expect(within)
+			}
+			b.held += bodyChunk
+			b.release = func() { m.bodies.release(sourceOf(r.RemoteAddr), b.held); b.held = 0 }
+		}
+		_, err := io.CopyN(&b.in, r.Body, min(freeBody+b.held, limit+1)-have)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return &Error{
+				Code: "RequestTimeout", Status: http.StatusBadRequest, Err: err,
+				Message: "The request body could not be read to its end.",
+			}
+		}
 	}
 	r.unread = int64(b.in.Len()) > limit
 	r.body = b.in.Bytes()
+	if expected && !r.unread {
+		r.expect(0)
+	}
 	return nil
+}
+
+// expect has reads of the request fail after a time; 0: never. A request of this process has no such time.
+func (r *request) expect(within time.Duration) {
+	if r.reads == nil {
+		return
+	}
+	deadline := time.Time{}
+	if within > 0 {
+		deadline = time.Now().Add(within)
+	}
+	_ = r.reads.SetReadDeadline(deadline)
 }
 
 // drain reads and forgets the rest of a body that is refused, so that its sender gets to read why: many clients send all before
@@ -100,7 +143,8 @@ func (m *Mux) drain(r *request) {
 type buffer struct {
 	in      bytes.Buffer
 	out     []byte
-	release func() // gives back what readRest has taken; nil for most requests
+	held    int64  // that the body has taken of what all may have
+	release func() // gives held back; nil for most requests
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{} }}

@@ -149,6 +149,58 @@ func TestLargeBodiesShareTheirMemory(t *testing.T) {
 	})
 }
 
+// TestOneSourceDoesNotTakeTheMemoryOfBodies shows that strangers who send the beginnings of bodies, and then nothing, keep nobody else from sending.
+func TestOneSourceDoesNotTakeTheMemoryOfBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := wire.NewMux(wire.Options{
+			Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: 256 << 10, MaxBodies: 2 << 20,
+		})
+		m.Register(wire.EKS, eksService{})
+		body := strings.Repeat(" ", 100<<10) + "{}"
+		send := func(source string, in io.Reader) chan int {
+			r := httptest.NewRequest(http.MethodPost, "http://coracle.test/clusters", in)
+			r.RemoteAddr, r.ContentLength = source+":1234", int64(len(body))
+			creds := aws.Credentials{AccessKeyID: "AKIA", SecretAccessKey: "secret"}
+			if err := v4.NewSigner().SignHTTP(t.Context(), creds, r, hash(body), "eks", "us-west-2", time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			answered := make(chan int, 1)
+			go func() {
+				w := httptest.NewRecorder()
+				m.ServeHTTP(w, r)
+				answered <- w.Code
+			}()
+			return answered
+		}
+		refused := 0
+		for range 10 {
+			stalled, sender := io.Pipe()
+			answered := send("10.0.0.1", stalled)
+			go io.WriteString(sender, body[:len(body)-1]) //nolint:errcheck // until the end of the test
+			t.Cleanup(func() { sender.Close() })
+			time.Sleep(10 * time.Second) // of synctest's clock
+			select {
+			case code := <-answered:
+				if code != http.StatusServiceUnavailable {
+					t.Errorf("a request that stalls was answered with %d", code)
+				}
+				stalled.Close()
+				refused++
+			default:
+			}
+		}
+		if refused == 0 || refused == 10 {
+			t.Errorf("%d of 10 requests of one source were refused", refused)
+		}
+		for _, source := range []string{"10.0.0.2", "127.0.0.1"} {
+			if code := <-send(source, strings.NewReader(body)); code != http.StatusBadRequest {
+				t.Errorf("%s is answered with %d", source, code)
+			}
+		}
+	})
+}
+
 // TestManyValuesAreRefused shows that a body cannot become a multiple of its size before it is known what its sender may do.
 func TestManyValuesAreRefused(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
 	"github.com/coracle-eks/coracle/internal/region"
@@ -42,7 +40,7 @@ type Mux struct {
 
 	streams    context.Context // done when event streams must end
 	endStreams context.CancelFunc
-	bodies     *semaphore.Weighted
+	bodies     *shares
 
 	mu         sync.RWMutex
 	operations map[*Service]map[string]*operation
@@ -94,12 +92,13 @@ func NewMux(options Options) *Mux {
 		options.MaxBodies = DefaultMaxBodies
 	}
 	options.Region = cmp.Or(options.Region, "us-east-1")
+	least := options.MaxBody + bodyChunk // a source can send the largest body, and so can the host beside it
 	streams, endStreams := context.WithCancel(context.Background())
 	return &Mux{
 		options:    options,
 		streams:    streams,
 		endStreams: endStreams,
-		bodies:     semaphore.NewWeighted(max(options.MaxBodies, options.MaxBody)),
+		bodies:     newShares(max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
 		routers:    map[*Service]*routes{},
@@ -196,7 +195,7 @@ func isSDKType(t reflect.Type, service *Service, name string) bool {
 
 // ServeHTTP answers one request. It does not route by Host or path prefix: the credential scope names the service.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, id: newRequestID()}
+	r := &request{Request: hr, reads: http.NewResponseController(w), id: newRequestID()}
 	header := w.Header()
 	header.Set("X-Amzn-Requestid", r.id)
 	buffer := buffers.Get().(*buffer)

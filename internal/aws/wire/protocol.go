@@ -35,6 +35,7 @@ func (s *Service) protocol() protocol {
 // request is an HTTP request whose body has been read.
 type request struct {
 	*http.Request
+	reads  *http.ResponseController // of the connection; nil in this process
 	body   []byte
 	unread bool // there is more of the body
 	id     string

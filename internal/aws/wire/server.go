@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// MaxStreams is how many requests one HTTP/2 connection may have under way. Clients open another connection for more, which is bounded in turn.
+const MaxStreams = 16
+
 // Server returns an http.Server for handler whose timeouts cut off clients that send or read too slowly to be honest.
 // The limits leave room for a 10 MiB body on a slow line.
 func Server(addr string, handler http.Handler) *http.Server {
@@ -16,5 +19,6 @@ func Server(addr string, handler http.Handler) *http.Server {
 		WriteTimeout:      120 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxStreams},
 	}
 }
