@@ -37,6 +37,7 @@ func (s *Service) instanceKind() kind[record.Instance, types.Instance] {
 type surroundings struct {
 	interfaces map[string][]record.NetworkInterface // by instance, in the order of their device indexes
 	elastic    map[string]map[string]record.Address // by interface and private address
+	launched   []string                             // instances that this request has launched: their machines are pending, however fast they are
 }
 
 func (s *Service) surroundings(in scope, instances []record.Instance) (surroundings, error) {
@@ -124,6 +125,9 @@ func hostname(r record.Instance, ip string) string {
 
 func (s *Service) viewInstance(in scope, r record.Instance, around surroundings) types.Instance {
 	machine := s.machine(in, r)
+	if slices.Contains(around.launched, r.ID) {
+		machine = record.Machine{}
+	}
 	state := record.InstanceState(r, machine)
 	kind, _ := instancetype.Get(string(r.InstanceType))
 	image, _ := ami.Get(r.Region, r.ImageID)

@@ -102,9 +102,10 @@ func TestLifeOfAnInstance(t *testing.T) {
 	if len(gone.NetworkInterfaces)+len(gone.BlockDeviceMappings) != 0 || gone.PrivateIpAddress != nil || len(gone.Tags) != 2 || *gone.StateReason.Code != "Client.UserInitiatedShutdown" {
 		t.Errorf("terminated: %+v", gone)
 	}
-	if now := w.theInterface(kept.NetworkInterfaceId); now.Status != types.NetworkInterfaceStatusAvailable || now.Attachment != nil {
-		t.Errorf("the interface that stays: %+v", now)
-	}
+	eventually.True(t, "the interface that stays is available", func() bool {
+		now := w.theInterface(kept.NetworkInterfaceId)
+		return now.Status == types.NetworkInterfaceStatusAvailable && now.Attachment == nil
+	})
 	if left := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes; len(left) != 0 {
 		t.Errorf("volumes that are left: %+v", left)
 	}

@@ -51,6 +51,7 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 		out.ReservationId, out.RequesterId = aws.String(launched[0].ReservationID), optional(launched[0].RequesterID)
 	}
 	around, err := s.surroundings(sc, launched)
+	around.launched = l.launched
 	for _, r := range launched {
 		out.Instances = append(out.Instances, s.viewInstance(sc, r, around))
 	}
@@ -85,6 +86,9 @@ func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
 		switch {
 		case err == nil:
 			reservation, launched = now, append(there, fresh...)
+			for _, r := range fresh {
+				l.launched = append(l.launched, r.ID)
+			}
 			if done || len(launched) >= l.most || len(fresh) == 0 {
 				return launched, nil
 			}

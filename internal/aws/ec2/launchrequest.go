@@ -25,6 +25,7 @@ type launch struct {
 	request     ec2.RunInstancesInput // with what its launch template adds
 	template    record.LaunchTemplateVersion
 	least, most int
+	launched    []string // IDs of instances, by this request
 	kind        instancetype.Type
 	image       ami.Image
 	userData    []byte
