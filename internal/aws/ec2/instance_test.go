@@ -106,9 +106,9 @@ func TestLifeOfAnInstance(t *testing.T) {
 		now := w.theInterface(kept.NetworkInterfaceId)
 		return now.Status == types.NetworkInterfaceStatusAvailable && now.Attachment == nil
 	})
-	if left := must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes; len(left) != 0 {
-		t.Errorf("volumes that are left: %+v", left)
-	}
+	eventually.True(t, "the volumes are gone", func() bool {
+		return len(must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{})).Volumes) == 0
+	})
 	if a := must[*ec2.DescribeAddressesOutput](t)(w.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{})).Addresses[0]; a.AssociationId != nil {
 		t.Errorf("the address is associated still: %+v", a)
 	}
