@@ -85,6 +85,22 @@ func replaces(w *world) error {
 
 var ec2Paths = []path{
 	{
+		name: "ec2: DescribeInstanceAttribute of another's user data", given: (*world).instances,
+		needs: []statement{allow("ec2:DescribeInstanceAttribute").on(ec2ARN("instance/i-00000000000000000"))},
+		stops: []statement{allow("ec2:DescribeInstanceAttribute").on(ec2ARN("instance/*"))},
+		try: func(w *world) error {
+			return failed(w.me.ec2.DescribeInstanceAttribute(w.t.Context(), &ec2.DescribeInstanceAttributeInput{
+				InstanceId: &w.instance, Attribute: ec2types.InstanceAttributeNameUserData,
+			}))
+		},
+	}, {
+		name: "ec2: GetConsoleOutput of a denied instance", given: (*world).instances,
+		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("instance/*"))},
+		try: func(w *world) error {
+			return failed(w.me.ec2.GetConsoleOutput(w.t.Context(), &ec2.GetConsoleOutputInput{InstanceId: &w.instance}))
+		},
+	},
+	{
 		name: "ec2: ModifyLaunchTemplate of a denied launch template, by name beside an empty ID", given: (*world).network,
 		needs: []statement{allow("ec2:*")}, hinders: []statement{deny("ec2:*").on(ec2ARN("launch-template/lt-*"))},
 		try: func(w *world) error {

@@ -72,8 +72,14 @@ var creates = map[string]types.ResourceType{
 	"ImportKeyPair":                   types.ResourceTypeKeyPair,
 }
 
-// Targets names the resources that a request touches: each one it names, and what it creates. The calls that only read
-// are about everything.
+// readsOne are the operations that only read, and that AWS authorizes on the resource that they name.
+var readsOne = []string{
+	"DescribeInstanceAttribute", "DescribeNetworkInterfaceAttribute", "DescribeVpcAttribute", "GetConsoleOutput", "GetLaunchTemplateData",
+	"GetSecurityGroupsForVpc",
+}
+
+// Targets names the resources that a request touches: each one it names, and what it creates. The other calls that only
+// read are about everything.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
 func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
 	in, err := scopeOf(ctx)
@@ -81,7 +87,8 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 		return nil, err
 	}
 	action := wire.EC2.ActionPrefix + ":" + operation
-	if strings.HasPrefix(operation, "Describe") || strings.HasPrefix(operation, "Get") {
+	reads := strings.HasPrefix(operation, "Describe") || strings.HasPrefix(operation, "Get")
+	if reads && !slices.Contains(readsOne, operation) {
 		return []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {in.region}}}}, nil
 	}
 	var targets []wire.Target
