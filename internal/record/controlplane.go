@@ -35,9 +35,8 @@ type ControlPlane struct {
 	// CertificateAuthority is the cluster CA, PEM.
 	CertificateAuthority []byte
 	// Version is the minor version that serves now, "1.35"; FullVersion what /version says.
-	Version         string
-	FullVersion     string
-	PlatformVersion string
+	Version     string
+	FullVersion string
 
 	// Bootstrapped identifies the objects that EKS puts into a cluster, as they were last applied:
 	// at its creation and after an upgrade. As on AWS, what users do to them later is left alone.

@@ -360,16 +360,12 @@ func (c *Controller) see(ctx context.Context, cluster record.Cluster) (record.Co
 	row, err := c.planes.Get(ctx, cluster.Key())
 	if errors.Is(err, store.ErrNotFound) {
 		row, err = c.planes.Create(ctx, cluster.Key(), record.ControlPlane{
-			ClusterID: cluster.ID, PlatformVersion: platformVersion, ObservedAt: c.clock.Now().UTC(),
+			ClusterID: cluster.ID, ObservedAt: c.clock.Now().UTC(),
 		})
 		crashSeen.Here()
 	}
 	return row.Value, err
 }
-
-// platformVersion is the platform version of every cluster. EKS counts them up for each minor
-// version as it changes the control plane around it; ours is the first of each.
-const platformVersion = "eks.1"
 
 // observe writes what change makes of the cluster's observed row, if that is anything new.
 func (c *Controller) observe(ctx context.Context, cluster record.Cluster, change func(*record.ControlPlane)) error {
