@@ -9,11 +9,8 @@
 package usernamespace
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,40 +23,6 @@ const (
 	// Size is the number of IDs in a range.
 	Size uint32 = 65536
 )
-
-// Create makes a user namespace with the range that begins at first, and further namespaces that it owns: those of the flags. While f runs, they
-// are those of the process whose ID it gets; afterwards they last as long as something refers to them.
-func Create(first uint32, flags uintptr, f func(pid int) error) error {
-	if first < First || first > Last-Size+1 || first%Size != 0 {
-		return fmt.Errorf("create a user namespace: no range of IDs begins at %d", first)
-	}
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // who is traced belongs to a thread
-		defer runtime.UnlockOSThread()
-		done <- create(first, flags, f)
-	}()
-	return <-done
-}
-
-func create(first uint32, flags uintptr, f func(pid int) error) error {
-	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(first), Size: int(Size)}}
-	p, err := os.StartProcess("/proc/self/exe", []string{"user-namespace"}, &os.ProcAttr{
-		Env: []string{},
-		Sys: &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER | flags, UidMappings: ids, GidMappings: ids, GidMappingsEnableSetgroups: true,
-			Ptrace:    true, // it stops before the first instruction of its program
-			Pdeathsig: syscall.SIGKILL,
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("create a user namespace: %w", err)
-	}
-	err = f(p.Pid)
-	killed := p.Kill()
-	_, waited := p.Wait()
-	return errors.Join(err, killed, waited)
-}
 
 // Of opens the user namespace that owns a namespace; nil when that is the host's own, which is this process's.
 func Of(namespace *os.File) (*os.File, error) {

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // needSupport skips a test where the host cannot have what it is about.
@@ -157,5 +160,40 @@ func TestCheckLeavesNothing(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("%d files are left, %v", len(entries), err)
+	}
+}
+
+// What a machine has of namespaces, inotify instances and the like counts against the owner of its user namespace.
+func TestANamespaceBelongsToItsOwnRange(t *testing.T) {
+	t.Parallel()
+	needSupport(t)
+	const first = First + 9*Size
+	user, network := newNamespace(t, first)
+	owner := ^uint32(0)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, user.Fd(), unix.NS_GET_OWNER_UID, uintptr(unsafe.Pointer(&owner))); errno != 0 {
+		t.Fatal(errno)
+	}
+	if owner != first {
+		t.Errorf("the owner of the user namespace is %d, want %d", owner, first)
+	}
+	if again, err := Of(network); err != nil || again == nil {
+		t.Errorf("the network namespace belongs to %v, %v", again, err)
+	} else {
+		again.Close()
+	}
+}
+
+func TestWhatTheCallerHasOpenStaysItsOwn(t *testing.T) {
+	t.Parallel()
+	needSupport(t)
+	if err := Create(First+10*Size, 0, func(pid int) error {
+		files := fmt.Sprintf("/proc/%d/fd", pid)
+		eventually.True(t, "the process in the namespace closes its files", func() bool {
+			entries, err := os.ReadDir(files)
+			return err == nil && len(entries) == 0
+		})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -25,18 +26,64 @@ func (m *machine) startMapped(files []*os.File) (p *os.Process, err error) {
 	return p, err
 }
 
-// userNamespace is the one that owns a network namespace.
+// userNamespace opens the user namespace that owns a network namespace; nil for the host's own.
 func userNamespace(network string) (*os.File, error) {
 	f, err := os.Open(network)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	namespace, err := usernamespace.Of(f)
-	if err == nil && namespace == nil {
-		err = fmt.Errorf("the network namespace %s belongs to the host's user namespace", network)
+	return usernamespace.Of(f)
+}
+
+// checkUserID returns an error unless the machine has user IDs of its own exactly where its network namespace belongs to a user
+// namespace: without the record of them, root in the machine would be root of the host.
+func checkUserID(spec Spec) error {
+	namespace, err := userNamespace(spec.Network)
+	if err != nil {
+		return fmt.Errorf("find the user namespace of the machine: %w", err)
 	}
-	return namespace, err
+	if namespace != nil {
+		namespace.Close()
+	}
+	switch {
+	case namespace == nil && spec.UserID != 0:
+		return fmt.Errorf("the network namespace %s belongs to the host's user namespace, not to one with the IDs from %d",
+			spec.Network, spec.UserID)
+	case namespace != nil && spec.UserID == 0:
+		return fmt.Errorf("the network namespace %s belongs to a user namespace, but the record of its user IDs is missing: "+
+			"terminate %s and launch another instance", spec.Network, spec.InstanceID)
+	}
+	return nil
+}
+
+// limitUsers limits what the users of the machine's user namespace, in which the calling thread is, may have of the kernel's objects
+// to what the kernel and the EKS images set on an EC2 instance with so much memory, so that programs see such limits. Root in the machine
+// may raise them; the host's own limits for one user hold for the whole machine (see [usernamespace.Create]).
+func limitUsers(memoryKiB int64) error {
+	// Half of the threads that the kernel allows, whose stacks fill an eighth of the memory with 16 KiB each.
+	namespaces := max(memoryKiB/8/16/2, 1024)
+	limits := map[string]int64{
+		"inotify_instances": 8192, "inotify_watches": 524288, // as in the EKS images
+		"fanotify_groups": 128, "fanotify_marks": max(memoryKiB/100, 8192), // in which an inode takes about 1 KiB
+	}
+	for _, kind := range []string{"cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"} {
+		limits[kind+"_namespaces"] = namespaces
+	}
+	for name, limit := range limits {
+		f, err := os.OpenFile("/proc/sys/user/max_"+name, os.O_WRONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // not of this kernel
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(f, limit)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("limit the machine's users: %w", err)
+		}
+	}
+	return nil
 }
 
 // startAssembled assembles the machine in the mount namespace of the calling thread and starts the second stage from there.

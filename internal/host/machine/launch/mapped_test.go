@@ -29,6 +29,7 @@ func TestRootOfAMachineIsNobodyOnTheHost(t *testing.T) {
 	r.spec.Mounts = append(r.spec.Mounts, Mount{program, "/opt/program", true}, Mount{inSkeleton, "/opt/kept", true})
 	r.script(`
 echo "id: $(id -u) $(cat /proc/self/uid_map | tr -s ' ')"
+echo "limits: $(cat /proc/sys/user/max_inotify_instances /proc/sys/user/max_inotify_watches /proc/sys/user/max_net_namespaces | tr '\n' ' ')"
 refused() { what=$1; shift; if sh -c "$*" 2>/dev/null; then echo "ALLOWED: $what"; else echo "refused: $what"; fi; }
 allowed() { what=$1; shift; if out=$(sh -c "$*" 2>&1); then echo "works: $what"; else echo "FAILED: $what: $out"; fi; }
 mkdir -p /mnt/proc /mnt/sys /mnt/cg
@@ -66,6 +67,9 @@ sleep 1000 >/dev/null 2>&1 &
 	if want := fmt.Sprintf("id: 0  0 %d 65536", r.spec.UserID); !strings.Contains(r.console(), want) {
 		t.Errorf("the console does not show %q", want)
 	}
+	if want := "limits: 8192 524288 30985"; !strings.Contains(r.console(), want) {
+		t.Errorf("the console does not show %q", want)
+	}
 	for _, bad := range []string{"ALLOWED", "FAILED"} {
 		if strings.Contains(r.console(), bad) {
 			t.Errorf("the console shows %s", bad)
@@ -98,6 +102,7 @@ func TestAUserNamespaceThatIsNotTheMachines(t *testing.T) {
 		want    string
 	}{
 		"none":        {func(s *Spec) { s.Network = machinetest.Network(t, t.TempDir(), "netns") }, "belongs to the host's user namespace"},
+		"no record":   {func(s *Spec) { s.UserID = 0 }, "terminate i-0123456789abcdef0 and launch another instance"},
 		"other range": {func(s *Spec) { s.UserID ^= 0x10000 }, "maps the IDs"},
 		"no init":     {func(s *Spec) { s.Init = []string{"/sbin/no-init"} }, "start /sbin/no-init: no such file or directory"},
 		"no program":  {func(s *Spec) { s.Mounts[0].Source = "/nowhere/containerd" }, "stat /nowhere/containerd: no such file or directory"},

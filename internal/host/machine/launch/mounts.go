@@ -80,6 +80,11 @@ func mountAssembled(spec Spec, host cgroup.Host) error {
 		if err := mountKernel(); err != nil {
 			return err
 		}
+		if spec.UserID != 0 { // otherwise these limits are the host's
+			if err := limitUsers(spec.Hardware.MemoryKiB); err != nil {
+				return err
+			}
+		}
 		if err := mountCgroups("/sys/fs/cgroup", host); err != nil {
 			return err
 		}

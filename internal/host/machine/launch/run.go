@@ -169,6 +169,9 @@ func (m *machine) start() (*os.Process, error) {
 	if err := enterNetwork(m.spec.Network); err != nil {
 		return nil, err
 	}
+	if err := checkUserID(m.spec); err != nil {
+		return nil, err
+	}
 	if err := resetNetwork(); err != nil {
 		return nil, fmt.Errorf("reset the network interfaces: %w", err)
 	}
