@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -23,7 +24,7 @@ func Trim(name string, offset int64) error {
 	if offset <= 0 {
 		return nil
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	f, err := openLog(name, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -33,6 +34,28 @@ func Trim(name string, offset int64) error {
 		return fmt.Errorf("punch a hole into %s: %w", name, errors.ErrUnsupported)
 	}
 	return err
+}
+
+// openLog opens a log, which its writer may have been given to: a machine has its console. A writer can hold a lease on the file
+// (fcntl(2), F_SETLEASE), for which openLog does not wait: the error is unix.EWOULDBLOCK, and the kernel takes the lease away some time
+// later. Logs are regular files, and no symbolic links.
+func openLog(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(name, flag|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, mode)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("a log is a regular file, and this is none")}
+	}
+	if err == nil {
+		err = unix.SetNonblock(int(f.Fd()), false) // a child has it as its output
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Excess is how many bytes from the beginning of a log are more than its last limit bytes, 0 while
@@ -71,9 +94,9 @@ func (s *Supervisor) trim() {
 	}
 }
 
-// trimLog keeps the last limit bytes of a log.
+// trimLog keeps the last limit bytes of a log. It leaves a log whose writer holds a lease on it as it is, for the next time.
 func trimLog(name string, limit int64) error {
-	info, err := os.Stat(name)
+	info, err := os.Lstat(name)
 	if err != nil {
 		return err
 	}
@@ -83,25 +106,32 @@ func trimLog(name string, limit int64) error {
 	}
 	err = Trim(name, excess)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return putAside(name)
+		err = putAside(name, limit)
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
 	}
 	return err
 }
 
-// putAside moves the content of a log to name + ".1" where holes cannot be had: it is copied and
+// putAside moves the last limit bytes of a log to name + ".1" where holes cannot be had: they are copied and
 // the file cut, and what is written between the two is lost.
-func putAside(name string) error {
-	in, err := os.Open(name)
+func putAside(name string, limit int64) error {
+	in, err := openLog(name, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
 	out, err := os.CreateTemp(filepath.Dir(name), ".rotate-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(out.Name())
-	if _, err := out.ReadFrom(in); err != nil {
+	if _, err := io.Copy(out, io.NewSectionReader(in, max(0, info.Size()-limit), limit)); err != nil {
 		return errors.Join(err, out.Close())
 	}
 	if err := out.Close(); err != nil {
@@ -110,5 +140,5 @@ func putAside(name string) error {
 	if err := os.Rename(out.Name(), name+".1"); err != nil {
 		return err
 	}
-	return os.Truncate(name, 0)
+	return in.Truncate(0)
 }

@@ -446,8 +446,11 @@ func TestLogsAreBoundedWhereHolesCannotBeHad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
+	if err := w.Truncate(1 << 40); err != nil { // what is a hole is not copied
+		t.Fatal(err)
+	}
 	fmt.Fprint(w, "0123456789a")
-	if err := putAside(name); err != nil {
+	if err := putAside(name, 11); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprint(w, "b")
@@ -456,5 +459,77 @@ func TestLogsAreBoundedWhereHolesCannotBeHad(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(name + ".1"); string(b) != "0123456789a" {
 		t.Errorf("old log is %q", b)
+	}
+}
+
+// A machine has its console open, and can take a lease on it: whoever opens the file for writing then waits for the machine.
+func TestALeaseOnALogIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "log")
+	w, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	const limit = 64 << 10
+	if _, err := w.Write(make([]byte, 4*limit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skip("the file system has no leases:", err)
+	}
+	if err := trimLog(name, limit); err != nil {
+		t.Error(err)
+	}
+	taken := func() int64 {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Blocks * 512
+	}
+	if got := taken(); got < 4*limit { // the kernel takes the lease away from who does not give it back, after 45 seconds by default
+		t.Errorf("the log takes %d bytes: it was trimmed when the lease had ended", got)
+	}
+	if err := putAside(name, limit); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("put aside: %v, want EWOULDBLOCK", err)
+	}
+	if _, err := openOutput(name); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("open for the next process: %v, want EWOULDBLOCK", err)
+	}
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
+		t.Fatal(err)
+	}
+	if err := trimLog(name, limit); err != nil {
+		t.Error(err)
+	}
+	if got := taken(); got > 2*limit {
+		t.Errorf("a trimmed log takes %d bytes", got)
+	}
+}
+
+func TestALogIsARegularFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	host, link, fifo := filepath.Join(dir, "host"), filepath.Join(dir, "link"), filepath.Join(dir, "fifo")
+	if err := errors.Join(os.WriteFile(host, []byte("the host's"), 0o600), os.Symlink(host, link), unix.Mkfifo(fifo, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // so that it can be opened for writing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(reader)
+	for _, name := range []string{link, fifo} {
+		if f, err := openOutput(name); err == nil {
+			f.Close()
+			t.Errorf("%s was opened as a log", name)
+		}
+		if err := putAside(name, 5); err == nil {
+			t.Errorf("%s was put aside", name)
+		}
+	}
+	if b, err := os.ReadFile(host); err != nil || string(b) != "the host's" {
+		t.Errorf("the host's file is %q, %v", b, err)
 	}
 }

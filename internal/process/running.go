@@ -30,16 +30,20 @@ type running struct {
 	gone     chan struct{} // closed once its death is accounted for
 }
 
+// openOutput opens the log of a process, or for none what discards its output.
+func openOutput(log string) (*os.File, error) {
+	if log == "" {
+		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	}
+	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+		return nil, err
+	}
+	return openLog(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+}
+
 // launch forks and executes. The marks are in place from the child's first instruction.
 func launch(id Identity, spec Spec) (*running, error) {
-	log := os.DevNull
-	if spec.Log != "" {
-		if err := os.MkdirAll(filepath.Dir(spec.Log), 0o700); err != nil {
-			return nil, err
-		}
-		log = spec.Log
-	}
-	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	out, err := openOutput(spec.Log)
 	if err != nil {
 		return nil, err
 	}
