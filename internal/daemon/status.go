@@ -53,7 +53,7 @@ func (d *daemon) Status(ctx context.Context) (admin.Status, error) {
 	if s.Etcd.Process != nil {
 		s.Memory += s.Etcd.Process.Memory
 	}
-	if s.Disk, err = disk(string(d.dir)); err != nil {
+	if s.Disk, err = disk(ctx, string(d.dir)); err != nil {
 		return s, err
 	}
 	s.Logs = d.logs.status()
@@ -143,7 +143,8 @@ func memory(pid int) int64 {
 	return 0
 }
 
-func disk(dir string) (admin.Disk, error) {
+// disk returns how much space there is for a directory, and what its files take: as much of them as can be read.
+func disk(ctx context.Context, dir string) (admin.Disk, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return admin.Disk{}, fmt.Errorf("file system of %s: %w", dir, err)
@@ -155,9 +156,10 @@ func disk(dir string) (admin.Disk, error) {
 		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil { // otherwise it has vanished
 			out.Used += st.Blocks * 512
 		}
-		return nil
+		return ctx.Err()
 	}
-	return out, filetree.Walk(dir, filetree.Visitor{Leave: count})
+	_ = filetree.Walk(dir, filetree.Visitor{Leave: count}) // what cannot be read is not counted
+	return out, ctx.Err()
 }
 
 // Left is what runs of a data directory without a daemon: names of processes, sorted, and which of them the next daemon

@@ -3,12 +3,12 @@
 package filetree
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,123 +21,236 @@ type Visitor struct {
 	Leave func(dir int, name string, isDir bool) error
 }
 
+// Walk visits everything in root, whose own parent it does not touch. It has three descriptors open at most, and reads directories in parts: its
+// memory does not grow with the number of files. What vanishes or moves meanwhile is passed over, with its content; an error of the visitor ends the
+// walk and is returned.
+func Walk(root string, v Visitor) error {
+	w := walker{visitor: v, limit: 16384, buffer: make([]byte, 32<<10)}
+	if err := w.walk(root); err != nil {
+		return fmt.Errorf("walk %s: %w", root, err)
+	}
+	return nil
+}
+
+// walker is a walk.
+type walker struct {
+	visitor Visitor
+	root    int     // a descriptor
+	at      int     // a descriptor of the last of levels
+	offset  int64   // where the next entry of at is read
+	levels  []level // from the root to at
+	// held counts entries in levels. Above the limit those of levels before forgotten are dropped, to be read again.
+	held, limit, forgotten int
+	buffer                 []byte
+}
+
 // level is a directory between the root of a walk and where it is.
 type level struct {
 	name        string
 	device, ino uint64
-	left        []string // directories that have not been walked
+	entries     []entry // read and not visited
+	next        int64   // the offset after the last entry that was visited
+	end         bool    // all entries are read
 }
 
-// Walk visits everything in root, whose own parent it does not touch. It has two descriptors open at most. What vanishes meanwhile is passed over;
-// an error of the visitor ends the walk and is returned.
-func Walk(root string, v Visitor) error {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	at, err := unix.Open(root, flags, 0)
-	if err != nil {
+// entry is a file in a directory.
+type entry struct {
+	name  string
+	isDir bool
+	after int64 // the offset of the next one
+}
+
+const directory = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+
+func (w *walker) walk(root string) (err error) {
+	if w.root, err = unix.Open(root, directory, 0); err != nil {
 		return &fs.PathError{Op: "open", Path: root, Err: err}
 	}
-	defer func() { unix.Close(at) }()
-	top, err := enter(at, v)
-	if err != nil {
-		return fmt.Errorf("walk %s: %w", root, err)
+	defer unix.Close(w.root)
+	if w.at, err = unix.Openat(w.root, ".", directory, 0); err != nil {
+		return err
 	}
-	levels := []level{top}
-	for {
-		here := &levels[len(levels)-1]
-		if last := len(here.left) - 1; last >= 0 {
-			name := here.left[last]
-			here.left = here.left[:last]
-			child, err := unix.Openat(at, name, flags, 0)
-			if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-				continue // it is another file now, or none
-			}
-			if err != nil {
-				return fmt.Errorf("walk %s: open %s: %w", root, name, err)
-			}
-			unix.Close(at)
-			at = child
-			next, err := enter(at, v)
-			if err != nil {
-				return fmt.Errorf("walk %s: %w", root, err)
-			}
-			next.name = name
-			levels = append(levels, next)
-			continue
+	defer func() { unix.Close(w.at) }()
+	if err := w.enter(""); err != nil {
+		return err
+	}
+	for len(w.levels) > 0 {
+		here := &w.levels[len(w.levels)-1]
+		switch {
+		case len(here.entries) > 0:
+			e := here.entries[0]
+			here.entries, here.next = here.entries[1:], e.after
+			w.held--
+			err = w.visit(e)
+		case !here.end:
+			err = w.read(here)
+		default:
+			err = w.leave()
 		}
-		if len(levels) == 1 {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit visits a file, or enters a directory.
+func (w *walker) visit(e entry) error {
+	if !e.isDir {
+		if w.visitor.Leave == nil {
 			return nil
 		}
-		up, err := parent(at, levels[len(levels)-2])
-		if err != nil {
-			return fmt.Errorf("walk %s: %w", root, err)
-		}
-		unix.Close(at)
-		at = up
-		if v.Leave != nil {
-			if err := v.Leave(at, here.name, true); err != nil {
-				return fmt.Errorf("walk %s: %w", root, err)
-			}
-		}
-		levels = levels[:len(levels)-1]
+		return w.visitor.Leave(w.at, e.name, false)
 	}
+	child, err := unix.Openat(w.at, e.name, directory, 0)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", e.name, err)
+	}
+	w.move(child)
+	return w.enter(e.name)
 }
 
-// enter visits the files in a directory, and returns it with the names of those that are directories.
-func enter(at int, v Visitor) (l level, err error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil {
-		return l, err
-	}
-	l.device, l.ino = st.Dev, st.Ino
-	if v.Enter != nil {
-		if err := v.Enter(at); err != nil {
-			return l, err
-		}
-	}
-	fd, err := unix.FcntlInt(uintptr(at), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return l, err
-	}
-	// The name is where package os looks for types of files that the file system does not tell.
-	dir := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
-	defer dir.Close()
-	for {
-		entries, err := dir.ReadDir(1024)
-		for _, e := range entries {
-			if e.IsDir() {
-				l.left = append(l.left, e.Name())
-			} else if v.Leave != nil {
-				if err := v.Leave(at, e.Name(), false); err != nil {
-					return l, err
-				}
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			slices.Reverse(l.left) // they are taken from the end
-			return l, nil
-		}
-		if err != nil {
-			return l, err
-		}
-	}
+// gone reports whether an error says that there is no such directory any longer.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
 }
 
-// parent opens the parent of a directory, which has to be the one from which the walk has come.
-func parent(at int, from level) (int, error) {
-	up, err := unix.Openat(at, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
+// move makes a descriptor the one where the walk is.
+func (w *walker) move(to int) {
+	unix.Close(w.at)
+	w.at, w.offset = to, 0
+}
+
+// enter makes the directory at which the walk is a level.
+func (w *walker) enter(name string) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(up, &st); err != nil {
-		unix.Close(up)
-		return -1, err
+	if err := unix.Fstat(w.at, &st); err != nil {
+		return err
 	}
-	if st.Dev != from.device || st.Ino != from.ino {
-		unix.Close(up)
-		return -1, errors.New("a directory was moved meanwhile")
+	w.levels = append(w.levels, level{name: name, device: st.Dev, ino: st.Ino})
+	if w.visitor.Enter == nil {
+		return nil
 	}
-	return up, nil
+	return w.visitor.Enter(w.at)
+}
+
+// read reads some entries of the directory at which the walk is.
+func (w *walker) read(here *level) error {
+	for w.held > w.limit && w.forgotten < len(w.levels)-1 {
+		l := &w.levels[w.forgotten]
+		w.held -= len(l.entries)
+		if l.entries != nil {
+			l.entries, l.end = nil, false
+		}
+		w.forgotten++
+	}
+	if w.offset != here.next {
+		if _, err := unix.Seek(w.at, here.next, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	n, err := unix.Getdents(w.at, w.buffer)
+	if errors.Is(err, unix.ENOENT) { // it was removed
+		n, err = 0, nil
+	}
+	if err != nil {
+		return fmt.Errorf("read a directory: %w", err)
+	}
+	here.end = n == 0
+	here.entries = nil
+	for data := w.buffer[:n]; len(data) > 0; {
+		// struct linux_dirent64, see getdents(2)
+		size := binary.NativeEndian.Uint16(data[16:])
+		e := entry{after: int64(binary.NativeEndian.Uint64(data[8:])), name: unix.ByteSliceToString(data[19:size])}
+		kind := data[18]
+		data = data[size:]
+		w.offset = e.after
+		if e.name == "." || e.name == ".." {
+			if len(here.entries) == 0 {
+				here.next = e.after
+			}
+			continue
+		}
+		if e.isDir = kind == unix.DT_DIR; kind == unix.DT_UNKNOWN { // the file system does not tell
+			var st unix.Stat_t
+			if err := unix.Fstatat(w.at, e.name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+				e.isDir = st.Mode&unix.S_IFMT == unix.S_IFDIR
+			}
+		}
+		here.entries = append(here.entries, e)
+	}
+	w.held += len(here.entries)
+	return nil
+}
+
+// leave goes from a directory, all of which has been visited, to the one above.
+func (w *walker) leave() error {
+	last := len(w.levels) - 1
+	name := w.levels[last].name
+	w.cut(last)
+	if last == 0 {
+		return nil
+	}
+	up, err := unix.Openat(w.at, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil && !w.levels[last-1].is(up) {
+		unix.Close(up)
+		return w.returnFromRoot()
+	}
+	if gone(err) {
+		return w.returnFromRoot()
+	}
+	if err != nil {
+		return err
+	}
+	w.move(up)
+	if w.visitor.Leave == nil {
+		return nil
+	}
+	return w.visitor.Leave(w.at, name, true)
+}
+
+// cut makes levels shorter.
+func (w *walker) cut(n int) {
+	for _, l := range w.levels[n:] {
+		w.held -= len(l.entries)
+	}
+	w.levels = w.levels[:n]
+	w.forgotten = min(w.forgotten, n)
+}
+
+// is reports whether a descriptor is of the directory.
+func (l level) is(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Dev == l.device && st.Ino == l.ino
+}
+
+// returnFromRoot goes to the last of levels from the root, because the directory where the walk is was moved: what is above it now
+// may be outside of the tree. The walk goes on in the last level that is where it was.
+func (w *walker) returnFromRoot() error {
+	at, err := unix.Openat(w.root, ".", directory, 0)
+	if err != nil {
+		return err
+	}
+	w.move(at)
+	for i := 1; i < len(w.levels); i++ {
+		child, err := unix.Openat(w.at, w.levels[i].name, directory, 0)
+		if err == nil && !w.levels[i].is(child) {
+			unix.Close(child)
+			err = unix.ENOENT
+		}
+		if gone(err) {
+			w.cut(i)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("open %s: %w", w.levels[i].name, err)
+		}
+		w.move(child)
+	}
+	return nil
 }
 
 // RemoveAll removes what is at path, with everything in it, like [os.RemoveAll].
@@ -160,18 +273,42 @@ func RemoveAll(path string) error {
 
 // Clear removes everything in a directory, but not the directory.
 func Clear(dir string) error {
-	err := Walk(dir, Visitor{Leave: func(at int, name string, isDir bool) error {
-		flags := 0
-		if isDir {
-			flags = unix.AT_REMOVEDIR
+	return clearBy(dir, Walk)
+}
+
+// clearBy removes everything that walk finds in a directory, until it finds nothing: not every file system shows all entries of a directory
+// while some are removed.
+func clearBy(dir string, walk func(string, Visitor) error) error {
+	const passes = 100 // against who fills it meanwhile
+	for range passes {
+		found, removed := 0, 0
+		var left error
+		err := walk(dir, Visitor{Leave: func(at int, name string, isDir bool) error {
+			found++
+			flags := 0
+			if isDir {
+				flags = unix.AT_REMOVEDIR
+			}
+			err := unix.Unlinkat(at, name, flags)
+			switch {
+			case err == nil, errors.Is(err, unix.ENOENT):
+				removed++
+			case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR): // the next pass sees why
+				left = fmt.Errorf("remove %s: %w", name, err)
+			default:
+				return fmt.Errorf("remove %s: %w", name, err)
+			}
+			return nil
+		}})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
-		if err := unix.Unlinkat(at, name, flags); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove %s: %w", name, err)
+		if err != nil || found == 0 {
+			return err
 		}
-		return nil
-	}})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		if removed == 0 {
+			return fmt.Errorf("clear %s: %w", dir, left)
+		}
 	}
-	return err
+	return fmt.Errorf("clear %s: something fills the directory: stop what writes to it", dir)
 }

@@ -5,7 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -106,24 +109,167 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// What moves while it is walked does not lead the walk to another directory.
-func TestAMovedDirectoryEndsTheWalk(t *testing.T) {
+// What moves while it is walked does not lead the walk to another directory: it goes on where it was.
+func TestAMovedDirectoryIsPassedOver(t *testing.T) {
 	t.Parallel()
 	dir, host := t.TempDir(), t.TempDir()
-	deep(t, dir, 3)
-	if err := os.WriteFile(filepath.Join(host, "file"), nil, 0o600); err != nil {
+	deep(t, dir, 4)
+	for _, file := range []string{filepath.Join(host, "file"), filepath.Join(dir, "d/sibling")} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var left []string
+	err := Walk(dir, Visitor{Leave: func(at int, name string, isDir bool) error {
+		left = append(left, name)
+		if name == "file" {
+			if err := os.Rename(filepath.Join(dir, "d/d/d"), filepath.Join(host, "d")); err != nil {
+				return err
+			}
+		}
+		flags := 0
+		if isDir {
+			flags = unix.AT_REMOVEDIR
+		}
+		return unix.Unlinkat(at, name, flags)
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+	slices.Sort(left)
+	// Of the four directories, the one that was moved is passed over.
+	if want := []string{"d", "d", "d", "file", "sibling"}; !slices.Equal(left, want) {
+		t.Errorf("visited: %q, want %q", left, want)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("left in the tree: %v, %v", entries, err)
+	}
+	for _, kept := range []string{"file", "d"} {
+		if _, err := os.Stat(filepath.Join(host, kept)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWalksGoOnWhileDirectoriesMove(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range 50 {
+		if err := os.MkdirAll(filepath.Join(dir, "a/x/y/z", strconv.Itoa(i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	err := Walk(dir, Visitor{Leave: func(at int, name string, isDir bool) error {
-		if !isDir {
-			return os.Rename(filepath.Join(dir, "d/d/d"), filepath.Join(host, "d"))
+	stop := make(chan struct{})
+	var mover sync.WaitGroup
+	mover.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(filepath.Join(dir, "a/x"), filepath.Join(dir, "b/x"))
+			_ = os.Rename(filepath.Join(dir, "b/x"), filepath.Join(dir, "a/x"))
 		}
-		return unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
-	}})
-	if err == nil {
-		t.Error("the walk went on")
+	})
+	for range 200 {
+		if err := Walk(dir, Visitor{}); err != nil {
+			t.Error(err)
+			break
+		}
 	}
-	if _, err := os.Stat(filepath.Join(host, "file")); err != nil {
-		t.Error(err)
+	close(stop)
+	mover.Wait()
+}
+
+// wide makes a tree of directories with more entries than a walk holds, and returns how many files and directories are in it.
+func wide(t *testing.T, dir string) (files, directories int) {
+	t.Helper()
+	for at, level := dir, 0; level < 5; level++ {
+		for i := range 300 {
+			name := filepath.Join(at, strings.Repeat("n", 40)+strconv.Itoa(i))
+			err := os.Mkdir(name, 0o700)
+			if directories++; err == nil && i%2 == 0 {
+				err, name = os.WriteFile(filepath.Join(name, "in"), nil, 0o600), name+".file"
+				files++
+			}
+			if err == nil && i%2 == 0 {
+				err = os.WriteFile(name, nil, 0o600)
+				files++
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		at = filepath.Join(at, strings.Repeat("n", 40)+"150")
+	}
+	return files, directories
+}
+
+func TestWideDirectoriesAreReadInParts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files, directories := wide(t, dir)
+	const limit, buffer = 20, 512 // bytes: seven entries
+	most := 0
+	walk := func(root string, v Visitor) error {
+		w := walker{limit: limit, buffer: make([]byte, buffer)}
+		w.visitor = Visitor{Leave: func(at int, name string, isDir bool) error {
+			if w.held > most {
+				most = w.held
+			}
+			return v.Leave(at, name, isDir)
+		}}
+		return w.walk(root)
+	}
+	gotFiles, gotDirectories := 0, 0
+	if err := walk(dir, Visitor{Leave: func(_ int, _ string, isDir bool) error {
+		if isDir {
+			gotDirectories++
+		} else {
+			gotFiles++
+		}
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if gotFiles != files || gotDirectories != directories {
+		t.Errorf("visited %d files and %d directories, want %d and %d", gotFiles, gotDirectories, files, directories)
+	}
+	if most > limit+buffer/24 {
+		t.Errorf("the walk held %d entries, with a limit of %d", most, limit)
+	}
+	if err := clearBy(dir, walk); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%d files are left, %v", len(entries), err)
+	}
+}
+
+// A file system may leave entries out when others are removed meanwhile.
+func TestClearSeesWhatAWalkLeavesOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	wide(t, dir)
+	if err := clearBy(dir, func(root string, v Visitor) error {
+		n := 0
+		return Walk(root, Visitor{Leave: func(at int, name string, isDir bool) error {
+			if n++; n%3 == 0 {
+				return nil
+			}
+			return v.Leave(at, name, isDir)
+		}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%d files are left, %v", len(entries), err)
+	}
+	if err := Clear(filepath.Join(dir, "none")); err != nil {
+		t.Errorf("clear a directory that is not there: %v", err)
 	}
 }
