@@ -30,7 +30,16 @@ func (d Download) Dir(ctx context.Context) (string, error) {
 }
 
 func (d Download) dir(ctx context.Context, golang string) (string, error) {
-	cmd := command(ctx, os.TempDir(), golang, "mod", "download", "-json", d.String())
+	work, err := os.MkdirTemp("", "coracle-download-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	// The go command looks for a module in the directories above as well, where other users of the host may have put one.
+	if err := os.WriteFile(filepath.Join(work, "go.mod"), []byte("module download\n"), 0o600); err != nil {
+		return "", err
+	}
+	cmd := command(ctx, work, golang, "mod", "download", "-json", d.String())
 	cmd.Env = append(cmd.Env, "GO111MODULE=on", "GOSUMDB=off") // the sum is compared below
 	var output strings.Builder
 	kept, err := run(cmd, func(line string) { output.WriteString(line) }, func(line string) bool { return strings.HasPrefix(line, "go: downloading ") })
