@@ -173,6 +173,8 @@ func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
 	usr, dir := t.TempDir(), t.TempDir()
 	for name, mode := range map[string]fs.FileMode{
 		"share/public": 0o644, "share/secret": 0o640, "lib/private/file": 0o644, "bin/sudo": 0o4111, "local/etc/secret": 0o600, "bin/own": 0o600,
+		"lib/both/secret": 0o644, "lib/both/sub/secret": 0o644, "lib/both/sub/own": 0o644, "lib/both/other/secret": 0o644, "lib/bothers": 0o644, "lib/names/file": 0o644,
+		"share/replaced/secret": 0o644,
 	} {
 		path := filepath.Join(usr, name)
 		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600), os.Chmod(path, mode))
@@ -181,6 +183,9 @@ func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
 		}
 	}
 	err := errors.Join(os.Chmod(filepath.Join(usr, "lib/private"), 0o700), os.Symlink("secret", filepath.Join(usr, "share/link")),
+		os.Chmod(filepath.Join(usr, "lib/both"), 0o700), os.Chmod(filepath.Join(usr, "lib/names"), 0o711), os.Chmod(filepath.Join(usr, "share/replaced"), 0o700),
+		os.Symlink("secret", filepath.Join(usr, "lib/both/link")), os.MkdirAll(filepath.Join(dir, "usr/share"), 0o755), os.Symlink("other", filepath.Join(dir, "usr/share/replaced")),
+		os.MkdirAll(filepath.Join(dir, "usr/lib/both/sub"), 0o755), os.WriteFile(filepath.Join(dir, "usr/lib/both/sub/own"), nil, 0o644),
 		os.MkdirAll(filepath.Join(dir, "usr/bin"), 0o755), os.WriteFile(filepath.Join(dir, "usr/bin/own"), nil, 0o755))
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +202,7 @@ func TestPrivateFilesOfTheHostAreConcealed(t *testing.T) {
 		}
 		return err
 	})
-	if got := strings.Join(concealed, " "); err != nil || got != "lib/private share/secret" {
+	if got := strings.Join(concealed, " "); err != nil || got != "lib/both/link lib/both/other lib/both/secret lib/both/sub/secret lib/private share/secret" {
 		t.Errorf("concealed are %s, %v", got, err)
 	}
 }

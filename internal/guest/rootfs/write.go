@@ -296,6 +296,7 @@ func (w *writer) concealPrivate(usr string) {
 	if w.err != nil {
 		return
 	}
+	private := "" // a directory of the host that the machine has as well: all that the host has in it is private
 	w.err = filepath.WalkDir(usr, func(path string, e fs.DirEntry, err error) error {
 		relative := strings.TrimPrefix(path, usr)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -308,12 +309,24 @@ func (w *writer) concealPrivate(usr string) {
 			return fs.SkipDir
 		}
 		info, err := e.Info()
-		if err != nil || e.Type()&fs.ModeSymlink != 0 || info.Mode()&0o005 != 0 { // programs may be for execution only
+		if err != nil { // it was removed
 			return nil
 		}
+		if private == "" || !strings.HasPrefix(relative, private+"/") {
+			if e.Type()&fs.ModeSymlink != 0 || info.Mode()&0o005 != 0 { // programs may be for execution only
+				return nil
+			}
+			private = ""
+		}
 		at := filepath.Join(w.dir, "usr", relative)
-		if _, err := os.Lstat(at); err == nil {
-			return nil // the machine has its own
+		if own, err := os.Lstat(at); err == nil { // the machine has its own, and of two directories what is in either
+			switch {
+			case e.IsDir() && !own.IsDir():
+				return fs.SkipDir
+			case e.IsDir() && private == "":
+				private = relative
+			}
+			return nil
 		}
 		w.mkdir(filepath.Join("usr", filepath.Dir(relative)))
 		if err := unix.Mknod(at, unix.S_IFCHR, 0); err != nil || w.err != nil {
