@@ -1,12 +1,14 @@
 package machine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -213,18 +215,47 @@ func TestACommandIsConfinedAsItsMachine(t *testing.T) {
 	}
 }
 
-// A machine decides what its /etc/environment is: "coracle exec" waits for none of it.
-func TestACommandDoesNotWaitForSettings(t *testing.T) {
+// A machine decides what its /etc/environment and /dev/pts/ptmx are: "coracle exec" waits for none of it, and opens only what is
+// what it has to be.
+func TestACommandOpensNoDevicesOfTheMachine(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	fifo, link, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
-	err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Symlink(fifo, link), os.WriteFile(file, []byte("A=1\n"), 0o600))
+	proc, err := os.Open("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{fifo: "", link: "", file: "A=1\n", filepath.Join(dir, "none"): "", "/dev/zero": ""} {
-		if got := string(readSettings(name)); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
+	defer proc.Close()
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(
+		unix.Mkfifo(in("fifo"), 0o600), os.Symlink("fifo", in("link")), os.WriteFile(in("file"), []byte("A=1\n"), 0o600), os.Symlink("/file", in("absolute")),
+		os.Mkdir(in("dir"), 0o700), os.WriteFile(in("long"), bytes.Repeat([]byte("x"), 1<<20), 0o600), os.Symlink("/proc/self/status", in("kernel")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(opened)
+	if _, err := unix.InotifyAddWatch(opened, in("fifo"), unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for name, want := range map[string]string{"fifo": "", "link": "", "file": "A=1\n", "absolute": "A=1\n", "none": "", "dir": "", "kernel": "", "long": strings.Repeat("x", 64<<10)} {
+		if got := string(readSettings(proc, dir, name)); got != want {
+			t.Errorf("%s is %.20q, want %.20q", name, got, want)
 		}
+	}
+	if got := readSettings(proc, "/", "proc/self/status"); got != nil {
+		t.Errorf("a file of the kernel is %q", got)
+	}
+	if master, slave, err := openTerminal(proc, in("fifo")); err == nil {
+		master.Close()
+		slave.Close()
+		t.Error("a FIFO is a terminal")
+	}
+	if n, err := unix.Read(opened, make([]byte, 1024)); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("a FIFO of the machine was opened: %d bytes, %v", n, err)
 	}
 }

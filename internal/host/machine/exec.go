@@ -232,7 +232,7 @@ func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Comman
 	if err := unix.Setns(int(init.pidfd.Fd()), unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC); err != nil {
 		return 0, fmt.Errorf("enter the machine: %w", err)
 	}
-	env := environment()
+	env := environment(in.proc)
 	path, exit, err := lookPath(c.Args[0], env)
 	if err != nil {
 		return exit, err
@@ -254,7 +254,7 @@ func execIn(ctx context.Context, init *machineInit, group cgroup.Group, c Comman
 		})
 	}
 	if c.TTY {
-		return withTerminal(ctx, start, in.userID, c)
+		return withTerminal(ctx, start, in, c)
 	}
 	return withStreams(ctx, start, c)
 }
@@ -265,6 +265,7 @@ type inside struct {
 	userID         int      // root of the machine, on the host
 	groups         []*os.File
 	groupNamespace *os.File
+	proc           *os.File // the host's /proc, by which the calling thread finds its own files: that of the machine does not show the thread
 }
 
 // openInside opens them, while the calling thread is on the host.
@@ -275,6 +276,9 @@ func openInside(init int, group cgroup.Group) (_ *inside, err error) {
 			in.close()
 		}
 	}()
+	if in.proc, err = os.Open("/proc"); err != nil {
+		return nil, err
+	}
 	if in.groups, err = group.OpenProcesses("exec.scope"); err != nil {
 		return nil, err
 	}
@@ -296,7 +300,7 @@ func openInside(init int, group cgroup.Group) (_ *inside, err error) {
 }
 
 func (in *inside) close() {
-	for _, f := range append(in.groups, in.users, in.groupNamespace) {
+	for _, f := range append(in.groups, in.users, in.groupNamespace, in.proc) {
 		f.Close() // of a nil file is an error and nothing else
 	}
 }
@@ -450,8 +454,8 @@ func (s *streams) close() {
 	}
 }
 
-// environment is that of a login shell of root, with what the machine's /etc/environment adds.
-func environment() []string {
+// environment returns that of a login shell of root, with what the machine's /etc/environment adds. The calling thread is in the machine.
+func environment(proc *os.File) []string {
 	env := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/root/bin",
 		"HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "LANG=C.UTF-8",
@@ -459,7 +463,7 @@ func environment() []string {
 	if t := os.Getenv("TERM"); t != "" {
 		env = append(env, "TERM="+t)
 	}
-	for line := range strings.Lines(string(readSettings("/etc/environment"))) {
+	for line := range strings.Lines(string(readSettings(proc, "/", "etc/environment"))) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		if ok && name != "" && !strings.HasPrefix(name, "#") {
 			env = append(env, name+"="+strings.Trim(value, `"'`))
@@ -468,20 +472,43 @@ func environment() []string {
 	return env
 }
 
-// readSettings returns the beginning of a file of the machine whose root the calling thread has; nothing of what is no regular file: whoever
-// opens a FIFO waits for its writer.
-func readSettings(path string) []byte {
+// readSettings returns the beginning of a regular file of the machine whose root the calling thread sees as root; nothing of what lies on another
+// mount, where the machine may have a file of the kernel.
+func readSettings(proc *os.File, root, path string) []byte {
 	const limit = 64 << 10
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	dir, err := os.Open(root)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	seen, err := unix.Openat2(int(dir.Fd()), path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(seen)
+	var st unix.Stat_t
+	if err := unix.Fstat(seen, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	f, err := reopen(proc, seen, os.O_RDONLY|unix.O_NONBLOCK, path) // without waiting for a lease that the machine has on it
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
 	data, _ := io.ReadAll(io.LimitReader(f, limit)) // what there is
 	return data
+}
+
+// reopen opens for use what was opened to see what it is (O_PATH): to open a device is to use it, and the rules for devices of the machine
+// do not hold for the calling thread. proc is the host's /proc.
+func reopen(proc *os.File, seen, flags int, name string) (*os.File, error) {
+	fd, err := unix.Openat(int(proc.Fd()), fmt.Sprintf("thread-self/fd/%d", seen), flags|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // lookPath finds a program where the calling thread is. Where there is none, exit is what a shell would say.
@@ -513,13 +540,13 @@ func lookPath(name string, env []string) (path string, exit int, err error) {
 }
 
 // withTerminal runs a command with a terminal of the machine, where the calling thread is.
-func withTerminal(ctx context.Context, start starter, owner int, c Command) (int, error) {
-	master, slave, err := openTerminal()
+func withTerminal(ctx context.Context, start starter, in *inside, c Command) (int, error) {
+	master, slave, err := openTerminal(in.proc, "/dev/pts/ptmx")
 	if err != nil {
 		return 0, fmt.Errorf("open a terminal in the machine: %w", err)
 	}
 	defer master.Close()
-	if err := slave.Chown(owner, -1); err != nil {
+	if err := slave.Chown(in.userID, -1); err != nil {
 		slave.Close()
 		return 0, fmt.Errorf("hand the terminal over: %w", err)
 	}
@@ -569,9 +596,18 @@ func withTerminal(ctx context.Context, start starter, owner int, c Command) (int
 	return exit, err
 }
 
-func openTerminal() (master, slave *os.File, err error) {
-	// The machine decides what lies at these paths. The descriptors of a terminal are asked of the kernel, and nothing else is used.
-	master, err = os.OpenFile("/dev/pts/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+// openTerminal makes a terminal by the multiplexer at path.
+func openTerminal(proc *os.File, path string) (master, slave *os.File, err error) {
+	// The machine decides what lies there. The descriptors of a terminal are asked of the kernel, and nothing else is used.
+	seen, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(seen)
+	if err := isTerminal(seen); err != nil {
+		return nil, nil, err
+	}
+	master, err = reopen(proc, seen, os.O_RDWR|unix.O_NONBLOCK, path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -582,9 +618,6 @@ func openTerminal() (master, slave *os.File, err error) {
 	}
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		if failed = isTerminal(int(fd)); failed != nil {
-			return
-		}
 		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed != nil {
 			return
 		}

@@ -500,6 +500,9 @@ func testCommands(t *testing.T, h *host) {
 		exit, err := Exec(t.Context(), machinetest.Identity(h.owner), one, c)
 		return out.String(), exit, err
 	}
+	if out, exit, err := do(false, "", "sh", "-c", "echo ADDED=yes >> /etc/environment"); exit != 0 || err != nil {
+		t.Fatalf("exit status %d with %q, %v", exit, out, err)
+	}
 	for name, c := range map[string]struct {
 		tty  bool
 		in   string
@@ -518,6 +521,7 @@ func testCommands(t *testing.T, h *host) {
 		"root":                  {args: []string{"sh", "-c", "id -u; id -g; touch /root/mine && stat -c %u:%g /root/mine"}, out: "0\n0\n0:0\n"},
 		"its own host name":     {args: []string{"hostname"}, out: "ip-10-0-0-4.eu-west-1.compute.internal\n"},
 		"a login's environment": {args: []string{"sh", "-c", "echo $HOME $USER; pwd"}, out: "/root root\n/root\n"},
+		"its settings":          {args: []string{"sh", "-c", "echo $ADDED"}, out: "yes\n"},
 		"a terminal":            {tty: true, args: []string{"sh", "-c", "tty; stty size"}, out: "/dev/pts/"},
 		"input of a terminal":   {tty: true, in: "exit 5\n", args: []string{"sh"}, exit: 5, out: "exit 5"},
 		"its control group":     {args: []string{"sh", "-c", "cut -d: -f3 /proc/self/cgroup | sort -u | sed 's,/exec.scope,/,'"}, out: "/\n"},
