@@ -1,12 +1,13 @@
-// Package connlimit bounds how many connections the listeners of this process have open: for each source address, for each
-// listener, and in all.
+// Package connlimit bounds how many connections this process has open: for each source address, for each listener, for each
+// tenant that shares the process, and in all.
 //
 // A server that answers machines and pods is one process for all of them. Without a bound, one pod that opens connections and says
 // nothing takes the memory and the file descriptors that everybody else needs; timeouts only make it open them again.
 //
-// The bound of the process is a half of the file descriptors that it may have (RLIMIT_NOFILE). The other half is for files, for
-// the daemon's own connections, and for those that it makes on behalf of a connection. One listener gets at most a half of the
-// bound, and one source at most a half of that, so that no VPC closes the daemon to the others.
+// The bound of the process is a half of the file descriptors that it may have (RLIMIT_NOFILE). The other half is for files and
+// for the process's own connections. A share is what one tenant has of the bound, such as a VPC or a cluster. A share may take no
+// more descriptors than are left free for all others: one share alone gets a half of the bound, two get a third each, and the
+// same part always stays free for the next. So no VPC or cluster closes the process to the others.
 package connlimit
 
 import (
@@ -17,13 +18,16 @@ import (
 	"syscall"
 )
 
-// budget counts the connections of all listeners that share it.
+// budget counts the descriptors of all shares.
 type budget struct {
 	limit int
 
-	mu   sync.Mutex
-	open int
+	mu     sync.Mutex
+	used   int
+	shares map[string]int // descriptors in use, by share
 }
+
+func newBudget(limit int) *budget { return &budget{limit: limit, shares: map[string]int{}} }
 
 // process returns the budget of this process.
 var process = sync.OnceValue(func() *budget {
@@ -31,47 +35,72 @@ var process = sync.OnceValue(func() *budget {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		files.Cur = 1024 // the least that a Linux gives
 	}
-	return &budget{limit: int(min(files.Cur, math.MaxInt32)) / 2}
+	return newBudget(int(min(files.Cur, math.MaxInt32)) / 2)
 })
 
-func (b *budget) enter() bool {
+// acquire takes descriptors for a share, unless the share then had more than are free.
+func (b *budget) acquire(share string, descriptors int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open >= b.limit {
+	if b.shares[share]+descriptors > b.limit-b.used-descriptors {
 		return false
 	}
-	b.open++
+	b.used += descriptors
+	b.shares[share] += descriptors
 	return true
 }
 
-func (b *budget) leave() {
+func (b *budget) release(share string, descriptors int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open--
+	b.used -= descriptors
+	if b.shares[share] -= descriptors; b.shares[share] == 0 {
+		delete(b.shares, share)
+	}
+}
+
+// Acquire takes file descriptors for connections that come from no [Listener], and reports whether the share may have them.
+// The caller calls release once, when it has closed them.
+func Acquire(share string, descriptors int) (release func(), ok bool) {
+	b := process()
+	if !b.acquire(share, descriptors) {
+		return nil, false
+	}
+	return func() { b.release(share, descriptors) }, true
+}
+
+// Limits are those of a [Listener].
+type Limits struct {
+	// Share names the tenant that the connections count for. Listeners with the same name share it.
+	Share string
+	// PerSource and Total bound the connections of one source address, and of all.
+	PerSource, Total int
+	// Descriptors is how many file descriptors a connection needs, with those opened on its behalf. Zero means one.
+	Descriptors int
 }
 
 // Listener is a [net.Listener] that closes connections at once which are too many. It does not hold them back: the queue of the
 // kernel is one for all sources, too.
 type Listener struct {
 	*net.TCPListener
-	perSource, total int
-	shared           *budget
+	limits Limits
+	shared *budget
 
 	mu      sync.Mutex
 	open    int
 	sources map[netip.Addr]int
 }
 
-// New limits a listener, which must be one of TCP, to so many connections for each source address, and in all, and to its part of
-// what this process may have.
-func New(l net.Listener, perSource, total int) *Listener {
-	return newListener(l, perSource, total, process())
+// New limits a listener, which must be one of TCP, to so many connections, and to its share of what this process may have. One
+// source gets at most a quarter of the bound of the process.
+func New(l net.Listener, limits Limits) *Listener {
+	return newListener(l, limits, process())
 }
 
-func newListener(l net.Listener, perSource, total int, shared *budget) *Listener {
-	total = min(total, max(1, shared.limit/2))
-	perSource = min(perSource, max(1, shared.limit/4))
-	return &Listener{TCPListener: l.(*net.TCPListener), perSource: perSource, total: total, shared: shared, sources: map[netip.Addr]int{}}
+func newListener(l net.Listener, limits Limits, shared *budget) *Listener {
+	limits.Descriptors = max(1, limits.Descriptors)
+	limits.PerSource = min(limits.PerSource, max(1, shared.limit/4/limits.Descriptors))
+	return &Listener{TCPListener: l.(*net.TCPListener), limits: limits, shared: shared, sources: map[netip.Addr]int{}}
 }
 
 // loopback stands for all addresses of the host's loopback: a program there has as many as it likes.
@@ -95,7 +124,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		source := sourceOf(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 		if l.enter(source) {
-			return &conn{TCPConn: c, leave: sync.OnceFunc(func() { l.leave(source) })}, nil
+			return &Conn{TCPConn: c, leave: sync.OnceFunc(func() { l.leave(source) })}, nil
 		}
 		_ = c.SetLinger(0) // a reset: who is refused need not wait
 		_ = c.Close()
@@ -105,7 +134,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) enter(source netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.total || l.sources[source] >= l.perSource || !l.shared.enter() {
+	if l.open >= l.limits.Total || l.sources[source] >= l.limits.PerSource ||
+		!l.shared.acquire(l.limits.Share, l.limits.Descriptors) {
 		return false
 	}
 	l.open++
@@ -116,20 +146,21 @@ func (l *Listener) enter(source netip.Addr) bool {
 func (l *Listener) leave(source netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shared.leave()
+	l.shared.release(l.limits.Share, l.limits.Descriptors)
 	l.open--
 	if l.sources[source]--; l.sources[source] == 0 {
 		delete(l.sources, source)
 	}
 }
 
-// conn is a connection that is counted until it is closed.
-type conn struct {
+// Conn is a connection that is counted until it is closed.
+type Conn struct {
 	*net.TCPConn
 	leave func()
 }
 
-func (c *conn) Close() error {
+// Close closes the connection, which no longer counts.
+func (c *Conn) Close() error {
 	err := c.TCPConn.Close()
 	c.leave()
 	return err

@@ -22,7 +22,7 @@ func echo(t *testing.T, perSource, total int) (*Listener, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := New(inner, perSource, total)
+	l := New(inner, Limits{Share: t.Name(), PerSource: perSource, Total: total})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -119,42 +119,71 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestListenersShareTheBudgetOfTheirProcess has more sources than the process has file descriptors, at two listeners.
+// TestListenersShareTheBudgetOfTheirProcess has more sources than the process has file descriptors.
 func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 	t.Parallel()
-	var listeners [3]*Listener
-	shared := &budget{limit: 8}
-	for i := range listeners {
+	shared := newBudget(24)
+	newShare := func(share string, descriptors int) *Listener {
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { inner.Close() })
-		listeners[i] = newListener(inner, 1000, 1000, shared)
+		return newListener(inner, Limits{Share: share, PerSource: 1000, Total: 1000, Descriptors: descriptors}, shared)
 	}
 	source := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }
-	l := listeners[0]
-	if first, second, third := l.enter(source(1)), l.enter(source(1)), l.enter(source(1)); !first || !second || third {
-		t.Errorf("one source has %d connections of %d, a quarter is allowed", l.sources[source(1)], shared.limit)
+	first, second := newShare("vpc-1", 0), newShare("vpc-1", 0)
+	for range 10 {
+		first.enter(source(1))
 	}
-	for i, want := range []int{4, 4, 0} {
-		for n := range 10 {
-			listeners[i].enter(source(n))
+	if n := first.sources[source(1)]; n != 6 {
+		t.Errorf("one source has %d connections of %d, a quarter is allowed", n, shared.limit)
+	}
+	for n := range 40 {
+		first.enter(source(n))
+		second.enter(source(n))
+	}
+	if n := shared.shares["vpc-1"]; n != 12 {
+		t.Errorf("two listeners of one share have %d descriptors of %d, a half is allowed", n, shared.limit)
+	}
+	// Whoever comes later finds as much free as it may have, however many have filled their shares.
+	for _, c := range []struct{ name, descriptors, connections int }{{2, 1, 6}, {3, 3, 1}, {4, 1, 1}} {
+		l := newShare(fmt.Sprintf("vpc-%d", c.name), c.descriptors)
+		for n := range 40 {
+			l.enter(source(n))
 		}
-		if listeners[i].open != want {
-			t.Errorf("listener %d has %d connections of %d, want %d", i, listeners[i].open, shared.limit, want)
+		if l.open != c.connections {
+			t.Errorf("share %d has %d connections of %d descriptors, want %d", c.name, l.open, c.descriptors, c.connections)
 		}
 	}
-	if shared.open != shared.limit {
-		t.Errorf("all listeners have %d connections, want %d", shared.open, shared.limit)
+	if shared.used >= shared.limit {
+		t.Errorf("nothing is free for the next share: %d descriptors of %d", shared.used, shared.limit)
 	}
-	listeners[0].leave(source(1))
-	if !listeners[2].enter(source(1)) {
-		t.Error("a connection that ended makes no room at another listener")
+	for n := range 40 {
+		for first.sources[source(n)] > 0 {
+			first.leave(source(n))
+		}
+		for second.sources[source(n)] > 0 {
+			second.leave(source(n))
+		}
+	}
+	if _, there := shared.shares["vpc-1"]; there {
+		t.Errorf("a share without connections counts: %v", shared.shares)
+	}
+	if l := newShare("vpc-5", 6); !l.enter(source(1)) {
+		t.Error("connections that ended make no room for another share")
 	}
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
+	}
+	if _, ok := Acquire(t.Name(), process().limit); ok {
+		t.Error("one share gets all descriptors of the process")
+	}
+	if release, ok := Acquire(t.Name(), 1); !ok {
+		t.Error("a share gets nothing")
+	} else {
+		release()
 	}
 	if limit := process().limit; limit <= 0 || uint64(limit) > files.Cur/2 {
 		t.Errorf("this process may have %d connections and %d files", limit, files.Cur)
@@ -168,7 +197,7 @@ func TestConnectionsAreSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := New(inner, 1, 1)
+	l := New(inner, Limits{Share: t.Name(), PerSource: 1, Total: 1})
 	defer l.Close()
 	out, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {

@@ -33,7 +33,7 @@ func listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case err == nil:
-		return connlimit.New(l, perSource, perDaemon), nil
+		return connlimit.New(l, connlimit.Limits{Share: "host", PerSource: perSource, Total: perDaemon}), nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		_, port, _ := net.SplitHostPort(address)
 		return nil, fmt.Errorf("%s is in use by another program (ss -ltnp 'sport = :%s' shows which): stop it, or choose another address with --listen HOST:PORT", address, port)

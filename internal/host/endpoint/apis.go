@@ -23,7 +23,7 @@ import (
 var apiPorts = []uint16{443, 80, 4566}
 
 // How many connections to an address of the AWS APIs a source may have open, and all sources of a VPC. All pods of a node may have
-// one source.
+// one source. All addresses of a VPC have one share of what the daemon may have open.
 const (
 	apiPerSource  = 1024
 	apiPerAddress = 8192
@@ -194,7 +194,9 @@ func (a *APIs) open(ctx context.Context, key, namespace string, id uint64, addre
 		if err != nil {
 			return err
 		}
-		limited := connlimit.New(l, apiPerSource, apiPerAddress)
+		limited := connlimit.New(l, connlimit.Limits{
+			Share: "APIs in " + key, PerSource: apiPerSource, Total: apiPerAddress,
+		})
 		place.listeners[at] = limited
 		a.running.Go(func() { a.accept(limited) })
 	}

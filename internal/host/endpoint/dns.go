@@ -20,6 +20,9 @@ const (
 	dnsPerResolver = 1024
 )
 
+// maxAskingPerResolver is how many queries of one VPC wait for the host's resolvers at a time, of the maxAsking of all VPCs.
+const maxAskingPerResolver = maxAsking / 4
+
 // maxUDP is the largest answer that travels in a datagram, in bytes, whatever a query allows: that of EC2's resolver.
 const maxUDP = 4096
 
@@ -29,6 +32,7 @@ type resolver struct {
 	names    *atomic.Pointer[map[string][]netip.Addr]
 	upstream *upstream
 	servers  []*dns.Server
+	asking   atomic.Int32 // queries that wait for upstream
 	done     sync.WaitGroup
 }
 
@@ -52,7 +56,9 @@ func openResolver(spec Resolver, names *atomic.Pointer[map[string][]netip.Addr],
 		if err != nil {
 			return r, err
 		}
-		r.serve(&dns.Server{Listener: connlimit.New(streams, dnsPerSource, dnsPerResolver), Handler: r}, log)
+		r.serve(&dns.Server{Listener: connlimit.New(streams, connlimit.Limits{
+			Share: spec.key(), PerSource: dnsPerSource, Total: dnsPerResolver,
+		}), Handler: r}, log)
 	}
 	return r, nil
 }
@@ -117,9 +123,13 @@ func (r *resolver) reply(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 		}
 		return own
 	}
-	if reply := r.upstream.ask(query); reply != nil {
-		return reply
+	if r.asking.Add(1) <= maxAskingPerResolver {
+		if reply := r.upstream.ask(query); reply != nil {
+			r.asking.Add(-1)
+			return reply
+		}
 	}
+	r.asking.Add(-1)
 	reply := failure(dns.RcodeServerFailure)
 	reply.RecursionAvailable = true
 	return reply

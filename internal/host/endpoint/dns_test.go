@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -236,6 +237,22 @@ func TestOtherNamesAreTheHostsBusiness(t *testing.T) {
 		t.Errorf("one query too many is answered: %v", reply)
 	}
 	u.asking.Store(0)
+	// And so does a VPC that asks for more than its part.
+	u.servers = []string{good}
+	r := &resolver{upstream: u, names: new(atomic.Pointer[map[string][]netip.Addr])}
+	r.spec.Store(&Resolver{})
+	r.asking.Store(maxAskingPerResolver)
+	if reply := r.reply(nil, query); reply.Rcode != dns.RcodeServerFailure || r.asking.Load() != maxAskingPerResolver {
+		t.Errorf("a query too many of one VPC is answered, or counted: %v", reply)
+	}
+	r.asking.Store(0)
+	eventually.Nil(t, "a VPC below its part is answered", func() error {
+		delete(u.down, good)
+		if reply := r.reply(nil, query); reply.Rcode != dns.RcodeSuccess || r.asking.Load() != 0 {
+			return fmt.Errorf("reply %v", reply)
+		}
+		return nil
+	})
 	u.servers = []string{silent}
 	if got := u.up(); len(got) != 0 || u.ask(query) != nil {
 		t.Errorf("all silent: %v", got)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
@@ -44,7 +45,7 @@ func openEgress(spec Egress, log *slog.Logger) (*egress, error) {
 	}
 	e := &egress{listener: l, log: log, spec: spec, joined: map[net.Conn]bool{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.done.Go(e.accept)
+	e.done.Go(func() { e.accept(spec.key()) })
 	return e, nil
 }
 
@@ -65,7 +66,7 @@ func (e *egress) close() {
 	e.cancel()
 }
 
-func (e *egress) accept() {
+func (e *egress) accept(share string) {
 	for {
 		conn, err := e.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -74,6 +75,11 @@ func (e *egress) accept() {
 		if err != nil {
 			e.log.Warn("cannot take connections", "error", err)
 			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		release, ok := connlimit.Acquire(share, joinDescriptors)
+		if !ok {
+			conn.Close() // kube-apiserver tries again
 			continue
 		}
 		e.mu.Lock()
@@ -88,6 +94,7 @@ func (e *egress) accept() {
 			e.mu.Lock()
 			delete(e.joined, conn)
 			e.mu.Unlock()
+			release()
 		})
 	}
 }

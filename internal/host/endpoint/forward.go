@@ -14,7 +14,20 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/connlimit"
 )
+
+// How many connections to an address of a cluster's endpoint a source may have open, and all sources. All pods behind a NAT
+// gateway are one source.
+const (
+	forwardPerSource = 2048
+	forwardPerListen = 16384
+)
+
+// joinDescriptors is how many file descriptors two joined connections need: the sockets, and a pipe for each direction, through
+// which the kernel moves the bytes.
+const joinDescriptors = 6
 
 // dialTime is how long a connection waits for an API server of this host to take it.
 const dialTime = 5 * time.Second
@@ -27,7 +40,7 @@ var dialer = func() net.Dialer {
 
 // forwarder is a Forward at work.
 type forwarder struct {
-	listener *net.TCPListener
+	listener *connlimit.Listener
 	log      *slog.Logger
 	done     sync.WaitGroup
 	ctx      context.Context // of the connections to the server
@@ -35,7 +48,7 @@ type forwarder struct {
 
 	mu     sync.Mutex
 	spec   Forward
-	joined map[*net.TCPConn]netip.Addr // with the source, of each client
+	joined map[net.Conn]netip.Addr // with the source, of each client
 	closed bool
 }
 
@@ -48,7 +61,10 @@ func openForward(spec Forward, log *slog.Logger) (*forwarder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &forwarder{listener: l.(*net.TCPListener), log: log, joined: map[*net.TCPConn]netip.Addr{}}
+	limited := connlimit.New(l, connlimit.Limits{
+		Share: spec.key(), PerSource: forwardPerSource, Total: forwardPerListen, Descriptors: joinDescriptors,
+	})
+	f := &forwarder{listener: limited, log: log, joined: map[net.Conn]netip.Addr{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.update(spec)
 	f.done.Go(f.accept)
@@ -65,7 +81,7 @@ func (f *forwarder) update(spec Forward) {
 	if !refilter {
 		return
 	}
-	if err := filter(f.listener, spec.Allow); err != nil {
+	if err := filter(f.listener.TCPListener, spec.Allow); err != nil {
 		f.log.Debug("connections that are not allowed are closed instead of ignored", "because", err)
 	}
 	for conn, source := range f.joined {
@@ -88,7 +104,7 @@ func (f *forwarder) close() {
 
 func (f *forwarder) accept() {
 	for {
-		conn, err := f.listener.AcceptTCP()
+		conn, err := f.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -97,11 +113,11 @@ func (f *forwarder) accept() {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		f.done.Go(func() { f.serve(conn) })
+		f.done.Go(func() { f.serve(conn.(*connlimit.Conn)) })
 	}
 }
 
-func (f *forwarder) serve(client *net.TCPConn) {
+func (f *forwarder) serve(client *connlimit.Conn) {
 	defer client.Close()
 	if !f.enter(client) {
 		return
@@ -143,7 +159,7 @@ func (f *forwarder) connect() (net.Conn, error) {
 }
 
 // enter notes the connection, if it may come in.
-func (f *forwarder) enter(client *net.TCPConn) bool {
+func (f *forwarder) enter(client *connlimit.Conn) bool {
 	source := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	f.mu.Lock()
 	defer f.mu.Unlock()

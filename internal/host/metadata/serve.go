@@ -71,7 +71,9 @@ func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, 
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("listen for instances of %s: %w", vpc.ID, err)
 	}
-	s.serve(key, namespace, connlimit.New(l, perSource, perVPC))
+	s.serve(key, namespace, connlimit.New(l, connlimit.Limits{
+		Share: "metadata of " + vpc.ID, PerSource: perSource, Total: perVPC,
+	}))
 	return reconcile.Result{}, nil
 }
 
