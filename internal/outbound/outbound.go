@@ -39,19 +39,20 @@ func (e *RefusedError) Error() string {
 // special are the blocks that are not the public internet, beside those that package netip knows.
 // https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
 var special = prefixes(
-	"0.0.0.0/8",       // this network
-	"100.64.0.0/10",   // carrier-grade NAT
-	"192.0.0.0/24",    // IETF protocol assignments
-	"192.0.2.0/24",    // documentation
-	"192.88.99.0/24",  // 6to4 relays
-	"198.18.0.0/15",   // benchmarking: the daemon's own public addresses are here
-	"198.51.100.0/24", // documentation
-	"203.0.113.0/24",  // documentation
-	"240.0.0.0/4",     // reserved, and the broadcast address
-	"2001::/23",       // IETF protocol assignments, Teredo among them
-	"2001:db8::/32",   // documentation
-	"2002::/16",       // 6to4
-	"3fff::/20",       // documentation
+	"0.0.0.0/8",        // this network
+	"100.64.0.0/10",    // carrier-grade NAT
+	"192.0.0.0/24",     // IETF protocol assignments
+	"192.0.2.0/24",     // documentation
+	"192.88.99.0/24",   // 6to4 relays
+	"168.63.129.16/32", // Azure's WireServer, which has the host's configuration and certificates
+	"198.18.0.0/15",    // benchmarking: the daemon's own public addresses are here
+	"198.51.100.0/24",  // documentation
+	"203.0.113.0/24",   // documentation
+	"240.0.0.0/4",      // reserved, and the broadcast address
+	"2001::/23",        // IETF protocol assignments, Teredo among them
+	"2001:db8::/32",    // documentation
+	"2002::/16",        // 6to4
+	"3fff::/20",        // documentation
 )
 
 var (

@@ -27,10 +27,12 @@ const hostSide = "host"
 // vpcLink is the internet's link to a VPC.
 func vpcLink(vpcID string) string { return "v" + strings.TrimPrefix(vpcID, "vpc-")[:14] }
 
-// unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbours alike.
+// unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbours alike, and the
+// address at which Azure gives a host its configuration and certificates.
 var unreachable = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("168.63.129.16/32"),
 	netip.MustParsePrefix("::/0"),
 }
 
@@ -121,7 +123,7 @@ func (n *Network) makeHost(s *namespace) error {
 		return err
 	}
 	defer self.Close()
-	if err := hostRules(n.o.Owner, n.o.PublicRange).apply(self, &n.applied); err != nil {
+	if err := hostRules(n.o.Owner, n.o.PublicRange, boundsOf(connectionTable())).apply(self, &n.applied); err != nil {
 		return err
 	}
 	gateway, address := GatewayAddress(n.o.PublicRange), HostAddress(n.o.PublicRange)
@@ -310,15 +312,18 @@ func hostTable(owner string) string { return "coracle-" + owner }
 
 // hostRules are what the host does with the internet's packets: those for others leave with the host's address, and neither the
 // host's own services nor its neighbours are open to what runs inside.
-func hostRules(owner string, public netip.Prefix) *ruleset {
+func hostRules(owner string, public netip.Prefix, bounds connectionBounds) *ruleset {
 	r := &ruleset{name: hostTable(owner)}
 	link := HostLink(owner)
+	bounds.rules(r)
 	known := stateIs(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
 	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput, priority: *nftables.ChainPriorityFilter})
 	c.rule(from(link), known, accept())
+	c.rule(from(link), unconfirmed(), jump("new-connections"))
 	c.rule(from(link), protocolIs(unix.IPPROTO_ICMP), accept())
 	c.rule(from(link), drop())
 	c = r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward, priority: *nftables.ChainPriorityFilter})
+	c.rule(from(link), unconfirmed(), jump("new-connections"))
 	c.rule(to(link), known, accept())
 	c.rule(to(link), drop())
 	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting, priority: *nftables.ChainPriorityNATSource})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -46,6 +47,10 @@ type set struct {
 	key      nftables.SetDatatype
 	data     nftables.SetDatatype
 	interval bool
+	// updated is set for a set that the kernel fills from packets. It outlives a replacement of the table: rules that are written
+	// again do not forget what was counted. Its name changes with what is counted.
+	updated  bool
+	expires  time.Duration // of elements of an updated set that no packet has updated; zero is never
 	elements []nftables.SetElement
 }
 
@@ -97,6 +102,9 @@ type appliedState struct {
 	digest     uint64
 	generation uint32
 }
+
+// updatedElements bounds the elements of an updated set: the public addresses of a data directory, with their parts.
+const updatedElements = 1 << 20
 
 // messageElements is how many elements of a set fit into one netlink attribute of 64 KiB.
 const messageElements = 400
@@ -174,9 +182,10 @@ func (r *ruleset) replace(conn *nftables.Conn) error {
 		return err
 	}
 	exists := slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == r.name })
+	kept := map[string]bool{}
 	conn.AddTable(table)
 	if exists {
-		if err := r.clear(conn, table); err != nil {
+		if kept, err = r.clear(conn, table); err != nil {
 			return err
 		}
 	}
@@ -193,7 +202,13 @@ func (r *ruleset) replace(conn *nftables.Conn) error {
 	}
 	ids := map[string]uint32{}
 	for i, s := range r.sets {
+		if kept[s.name] {
+			continue
+		}
 		made := &nftables.Set{Table: table, ID: uint32(i + 1), Name: s.name, KeyType: s.key, Interval: s.interval}
+		if s.updated {
+			made.Dynamic, made.Size, made.HasTimeout, made.Timeout = true, updatedElements, s.expires > 0, s.expires
+		}
 		if s.data.Bytes > 0 || s.data.Name != "" {
 			made.IsMap, made.DataType = true, s.data
 		}
@@ -210,8 +225,11 @@ func (r *ruleset) replace(conn *nftables.Conn) error {
 	for _, c := range r.chains {
 		for _, rule := range c.rules {
 			for _, e := range rule {
-				if l, ok := e.(*expr.Lookup); ok {
-					l.SetID = ids[l.SetName]
+				switch e := e.(type) {
+				case *expr.Lookup:
+					e.SetID = ids[e.SetName]
+				case *expr.Dynset:
+					e.SetID = ids[e.SetName]
 				}
 			}
 			conn.AddRule(&nftables.Rule{Table: table, Chain: &nftables.Chain{Name: c.name, Table: table}, Exprs: rule})
@@ -220,18 +238,24 @@ func (r *ruleset) replace(conn *nftables.Conn) error {
 	return conn.Flush()
 }
 
-// clear empties an existing table as part of the transaction. Base chains that are wanted stay.
-func (r *ruleset) clear(conn *nftables.Conn, table *nftables.Table) error {
+// clear empties an existing table as part of the transaction. Base chains that are wanted stay, and so do updated sets, which it
+// returns.
+func (r *ruleset) clear(conn *nftables.Conn, table *nftables.Table) (kept map[string]bool, err error) {
 	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sets, err := conn.GetSets(table)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	conn.FlushTable(table)
+	kept = map[string]bool{}
 	for _, s := range sets {
+		if slices.ContainsFunc(r.sets, func(wanted *set) bool { return wanted.updated && wanted.name == s.Name }) {
+			kept[s.Name] = true
+			continue
+		}
 		if !s.Anonymous {
 			conn.DelSet(s)
 		}
@@ -249,7 +273,7 @@ func (r *ruleset) clear(conn *nftables.Conn, table *nftables.Table) error {
 		}
 		conn.DelChain(&nftables.Chain{Name: c.Name, Table: table})
 	}
-	return nil
+	return kept, nil
 }
 
 // What follows are matches and verdicts. A match loads into register 1 and compares.

@@ -1,0 +1,102 @@
+package network
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Connections to the internet take entries of the host's connection table (nf_conntrack_max), which is that of the host's own
+// programs, too. Without a bound one pod fills it within seconds, and nobody else gets a connection.
+//
+// The kernel counts connections in lists, and walks a list for a new connection. So the connections of an address are divided by
+// their source ports into many short lists. A list does not count TCP connections that are closed, which the table has for two
+// more minutes: those are bounded by the rate of new connections.
+
+const (
+	addressLists = 64   // of one public address; a power of two
+	totalLists   = 1024 // of all public addresses; a power of two
+	// closedTime is how long the kernel keeps a closed TCP connection, in seconds.
+	closedTime = 120
+)
+
+// connectionBounds are those of new connections from VPCs to what is beyond the host.
+type connectionBounds struct {
+	list         uint32 // connections in a list
+	rate, burst  uint32 // new connections per second, of all addresses
+	rateOf, most uint32 // and of one address
+}
+
+// boundsOf divides a connection table: three eighths are for open connections of VPCs, a third is for closed ones, a sixteenth for
+// a burst of those, and the rest is the host's.
+func boundsOf(table uint32) connectionBounds {
+	rate := max(4, table/3/closedTime)
+	return connectionBounds{
+		list: max(1, table*3/8/totalLists),
+		rate: rate, burst: max(4, table/16),
+		rateOf: rate / 4, most: max(1, table/64),
+	}
+}
+
+// connectionTable returns the size of the host's connection table.
+func connectionTable() uint32 {
+	const usual = 65536 // the kernel's where there is little memory
+	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
+	if err != nil {
+		return usual
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil || n == 0 { // zero is no bound
+		return usual
+	}
+	return uint32(min(n, 1<<28))
+}
+
+// rules adds the chain "new-connections", which drops the first packet of a connection that is too many.
+func (b connectionBounds) rules(r *ruleset) {
+	const address, port = 8, 9 // two registers of four bytes, one after the other
+	source := sourceIPv4
+	source.DestRegister = address
+	sourcePort := func(register, lists uint32) []expr.Any {
+		return []expr.Any{
+			&expr.Ct{Key: expr.CtKeyPROTOSRC, Register: register, Direction: 0},
+			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 2, Mask: port16(int32(lists - 1)), Xor: []byte{0, 0}},
+		}
+	}
+	count := func(s *set, register, operation uint32, what expr.Any) []expr.Any {
+		s.updated = true
+		r.add(s)
+		return []expr.Any{&expr.Dynset{SrcRegKey: register, SetName: s.name, Operation: operation, Exprs: []expr.Any{what}}}
+	}
+	perSecond := func(rate, burst uint32) *expr.Limit {
+		return &expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(rate), Unit: expr.LimitTimeSecond, Burst: burst, Over: true}
+	}
+	tooLong := &expr.Connlimit{Count: b.list, Flags: expr.NFT_CONNLIMIT_F_INV}
+	c := r.chain("new-connections", nil)
+	c.rule(ipv4(), []expr.Any{&source}, count(&set{
+		name: fmt.Sprintf("rates-%d-%d", b.rateOf, b.most), key: nftables.TypeIPAddr, expires: time.Hour,
+	}, address, unix.NFT_DYNSET_OP_UPDATE, perSecond(b.rateOf, b.most)), drop())
+	c.rule(ipv4(), []expr.Any{&source}, sourcePort(port, addressLists), count(&set{
+		name: fmt.Sprintf("connections-%d", b.list), key: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
+	}, address, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
+	c.rule(ipv4(), sourcePort(1, totalLists), count(&set{
+		name: fmt.Sprintf("all-connections-%d", b.list), key: nftables.TypeInetService,
+	}, 1, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
+	c.rule([]expr.Any{perSecond(b.rate, b.burst)}, drop())
+}
+
+// unconfirmed matches the first packet of a connection: it is not in the connection table before it has passed all rules.
+func unconfirmed() []expr.Any {
+	const confirmed = 1 << 3 // IPS_CONFIRMED of linux/netfilter/nf_conntrack_common.h
+	return []expr.Any{
+		&expr.Ct{Key: expr.CtKeySTATUS, Register: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(confirmed), Xor: native(0)},
+		equals(native(0)),
+	}
+}

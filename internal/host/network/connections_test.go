@@ -1,0 +1,146 @@
+package network
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+)
+
+// TestConnectionsToTheInternetAreBounded sends from two public addresses through the rules of a host, in namespaces of their own.
+func TestConnectionsToTheInternetAreBounded(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("makes network namespaces: needs root")
+	}
+	const sent = 4000 // from each address, all to other ports
+	for _, c := range []struct {
+		name          string
+		bounds        connectionBounds
+		first, second [2]int // the least and the most connections of the first address, and of both
+	}{
+		{"rate of an address", connectionBounds{list: sent, rate: sent, burst: 4 * sent, rateOf: 1, most: 100}, [2]int{100, 1000}, [2]int{200, 2000}},
+		{"rate of all", connectionBounds{list: sent, rate: 1, burst: 100, rateOf: sent, most: 4 * sent}, [2]int{100, 1000}, [2]int{100, 1000}},
+		// All connections have one source port: they share one list.
+		{"connections", connectionBounds{list: 50, rate: sent, burst: 4 * sent, rateOf: sent, most: 4 * sent}, [2]int{50, 50}, [2]int{50, 50}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			owner := fmt.Sprintf("%016x", rand.Uint64())
+			dir := t.TempDir()
+			public := netip.MustParsePrefix("198.18.8.0/21")
+			var spaces []*namespace
+			for _, name := range []string{"host", "vpcs"} {
+				path := filepath.Join(dir, name)
+				if _, err := makeNamespace(path); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { removeNamespace(path); removeNamespace(dir) })
+				s, err := open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(s.close)
+				spaces = append(spaces, s)
+			}
+			host, vpcs := spaces[0], spaces[1]
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name = HostLink(owner)
+			up := func(s *namespace, name, address string) int {
+				t.Helper()
+				link, err := s.LinkByName(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix(address))}); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.LinkSetUp(link); err != nil {
+					t.Fatal(err)
+				}
+				return link.Attrs().Index
+			}
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(host.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: vpcs.fd()}))
+			attrs.Name = "eth1"
+			must(host.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth1", PeerNamespace: vpcs.fd()}))
+			must(host.sysctl(map[string]string{"ipv4/ip_forward": "1"}))
+			up(host, HostLink(owner), "198.18.8.2/21")
+			out := up(host, "eth1", "192.88.99.1/24")
+			up(vpcs, "eth1", "192.88.98.1/24") // nobody who answers
+			must(host.NeighSet(&netlink.Neigh{
+				LinkIndex: out, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,
+				IP: net.IPv4(192, 88, 99, 7), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 7},
+			}))
+			index := up(vpcs, "eth0", "198.18.9.1/21")
+			up(vpcs, "eth0", "198.18.9.2/21")
+			must(vpcs.RouteAdd(&netlink.Route{LinkIndex: index, Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: net.IPv4(198, 18, 8, 2)}))
+			apply := func() {
+				t.Helper()
+				file, err := os.Open(filepath.Join(dir, "host"))
+				must(err)
+				defer file.Close()
+				must(hostRules(owner, public, c.bounds).apply(file, &applied{has: map[string]appliedState{}}))
+			}
+			send := func(from string) (connections int) {
+				t.Helper()
+				must(In(filepath.Join(dir, "vpcs"), func() error {
+					socket, err := net.ListenPacket("udp4", from+":4096")
+					if err != nil {
+						return err
+					}
+					defer socket.Close()
+					for i := range sent {
+						far := netip.AddrPortFrom(netip.MustParseAddr("192.88.99.7"), uint16(i+1))
+						if _, err := socket.WriteTo([]byte("x"), net.UDPAddrFromAddrPort(far)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+				must(In(filepath.Join(dir, "host"), func() error {
+					text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
+					if err == nil {
+						connections, err = strconv.Atoi(strings.TrimSpace(string(text)))
+					}
+					return err
+				}))
+				return connections
+			}
+			apply()
+			if n := send("198.18.9.1"); n < c.first[0] || n > c.first[1] {
+				t.Errorf("one address has %d connections, want %v", n, c.first)
+			}
+			apply() // does not forget those
+			if n := send("198.18.9.2"); n < c.second[0] || n > c.second[1] {
+				t.Errorf("two addresses have %d connections, want %v", n, c.second)
+			}
+		})
+	}
+}
+
+func TestConnectionBoundsLeaveRoomForTheHost(t *testing.T) {
+	t.Parallel()
+	for _, table := range []uint32{4096, 65536, 262144, 1 << 24} {
+		b := boundsOf(table)
+		open, closed := b.list*totalLists, b.rate*closedTime+b.burst
+		if open+closed > table*4/5 {
+			t.Errorf("of %d connections VPCs may have %d open and %d closed ones", table, open, closed)
+		}
+		if b.rateOf > b.rate/4 || b.most > b.burst/4 || b.list*addressLists > open/4 {
+			t.Errorf("of %d connections one address may have more than a quarter of all: %+v", table, b)
+		}
+	}
+}
