@@ -15,13 +15,13 @@ import (
 // Connections to the internet take entries of the host's connection table (nf_conntrack_max), which is that of the host's own
 // programs, too. Without a bound one pod fills it within seconds, and nobody else gets a connection.
 //
-// The kernel counts connections in lists, and walks a list for a new connection. So the connections of an address are divided by
-// their source ports into many short lists. A list does not count TCP connections that are closed, which the table has for two
+// The kernel counts connections in lists, and walks a list for a new connection. So the connections of an address are divided
+// by a hash of their other end and their ports into many short lists. A list does not count TCP connections that are closed, which the table has for two
 // more minutes: those are bounded by the rate of new connections.
 
 const (
-	addressLists = 64   // of one public address; a power of two
-	totalLists   = 1024 // of all public addresses; a power of two
+	addressLists = 64   // of one public address
+	totalLists   = 1024 // of all public addresses
 	// closedTime is how long the kernel keeps a closed TCP connection, in seconds.
 	closedTime = 120
 )
@@ -60,13 +60,16 @@ func connectionTable() uint32 {
 
 // rules adds the chain "new-connections", which drops the first packet of a connection that is too many.
 func (b connectionBounds) rules(r *ruleset) {
-	const address, port = 8, 9 // two registers of four bytes, one after the other
-	source := sourceIPv4
-	source.DestRegister = address
-	sourcePort := func(register, lists uint32) []expr.Any {
+	// Registers of four bytes each. A key of two is in two that follow each other, and so is what is hashed.
+	const address, part, far = 8, 9, 10
+	source, destination := sourceIPv4, destinationIPv4
+	source.DestRegister, destination.DestRegister = address, far
+	divide := func(register, lists uint32) []expr.Any {
 		return []expr.Any{
-			&expr.Ct{Key: expr.CtKeyPROTOSRC, Register: register, Direction: 0},
-			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 2, Mask: port16(int32(lists - 1)), Xor: []byte{0, 0}},
+			&destination,
+			&expr.Ct{Key: expr.CtKeyPROTOSRC, Register: far + 1},
+			&expr.Ct{Key: expr.CtKeyPROTODST, Register: far + 2},
+			&expr.Hash{SourceRegister: far, DestRegister: register, Length: 12, Modulus: lists, Type: expr.HashTypeJenkins},
 		}
 	}
 	count := func(s *set, register, operation uint32, what expr.Any) []expr.Any {
@@ -82,12 +85,12 @@ func (b connectionBounds) rules(r *ruleset) {
 	c.rule(ipv4(), []expr.Any{&source}, count(&set{
 		name: fmt.Sprintf("rates-%d-%d", b.rateOf, b.most), key: nftables.TypeIPAddr, expires: time.Hour,
 	}, address, unix.NFT_DYNSET_OP_UPDATE, perSecond(b.rateOf, b.most)), drop())
-	c.rule(ipv4(), []expr.Any{&source}, sourcePort(port, addressLists), count(&set{
-		name: fmt.Sprintf("connections-%d", b.list), key: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
+	c.rule(ipv4(), []expr.Any{&source}, divide(part, addressLists), count(&set{
+		name: fmt.Sprintf("connections-%d", b.list), key: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeMark),
 	}, address, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
-	c.rule(ipv4(), sourcePort(1, totalLists), count(&set{
-		name: fmt.Sprintf("all-connections-%d", b.list), key: nftables.TypeInetService,
-	}, 1, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
+	c.rule(ipv4(), divide(part, totalLists), count(&set{
+		name: fmt.Sprintf("all-connections-%d", b.list), key: nftables.TypeMark,
+	}, part, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
 	c.rule([]expr.Any{perSecond(b.rate, b.burst)}, drop())
 }
 

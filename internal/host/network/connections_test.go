@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// TestConnectionsToTheInternetAreBounded sends from two public addresses through the rules of a host, in namespaces of their own.
+// TestConnectionsToTheInternetAreBounded sends from public addresses through the rules of a host, in namespaces of their own.
 func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -24,12 +24,12 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		bounds        connectionBounds
-		first, second [2]int // the least and the most connections of the first address, and of both
+		first, second [2]int // the least and the most connections of the first address, and of two
+		all           [2]int // and of twenty
 	}{
-		{"rate of an address", connectionBounds{list: sent, rate: sent, burst: 4 * sent, rateOf: 1, most: 100}, [2]int{100, 1000}, [2]int{200, 2000}},
-		{"rate of all", connectionBounds{list: sent, rate: 1, burst: 100, rateOf: sent, most: 4 * sent}, [2]int{100, 1000}, [2]int{100, 1000}},
-		// All connections have one source port: they share one list.
-		{"connections", connectionBounds{list: 50, rate: sent, burst: 4 * sent, rateOf: sent, most: 4 * sent}, [2]int{50, 50}, [2]int{50, 50}},
+		{"rate of an address", connectionBounds{list: sent, rate: sent, burst: 40 * sent, rateOf: 1, most: 100}, [2]int{100, 1000}, [2]int{200, 2000}, [2]int{2000, 20000}},
+		{"rate of all", connectionBounds{list: sent, rate: 1, burst: 100, rateOf: sent, most: 4 * sent}, [2]int{100, 1000}, [2]int{100, 1000}, [2]int{100, 2000}},
+		{"connections of an address", connectionBounds{list: 10, rate: sent, burst: 40 * sent, rateOf: sent, most: 4 * sent}, [2]int{640, 640}, [2]int{1280, 1280}, [2]int{9000, 10 * totalLists}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,9 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 				IP: net.IPv4(192, 88, 99, 7), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 7},
 			}))
 			index := up(vpcs, "eth0", "198.18.9.1/21")
-			up(vpcs, "eth0", "198.18.9.2/21")
+			for n := 2; n <= 20; n++ {
+				up(vpcs, "eth0", fmt.Sprintf("198.18.9.%d/21", n))
+			}
 			must(vpcs.RouteAdd(&netlink.Route{LinkIndex: index, Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: net.IPv4(198, 18, 8, 2)}))
 			apply := func() {
 				t.Helper()
@@ -97,7 +99,7 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 			send := func(from string) (connections int) {
 				t.Helper()
 				must(In(filepath.Join(dir, "vpcs"), func() error {
-					socket, err := net.ListenPacket("udp4", from+":4096")
+					socket, err := net.ListenPacket("udp4", from)
 					if err != nil {
 						return err
 					}
@@ -120,12 +122,22 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 				return connections
 			}
 			apply()
-			if n := send("198.18.9.1"); n < c.first[0] || n > c.first[1] {
+			if n := send("198.18.9.1:4096"); n < c.first[0] || n > c.first[1] {
 				t.Errorf("one address has %d connections, want %v", n, c.first)
 			}
 			apply() // does not forget those
-			if n := send("198.18.9.2"); n < c.second[0] || n > c.second[1] {
+			if n := send("198.18.9.1:4097"); n < c.first[0] || n > c.first[1] {
+				t.Errorf("one address has %d connections after the rules were written again, want %v", n, c.first)
+			}
+			if n := send("198.18.9.2:4096"); n < c.second[0] || n > c.second[1] {
 				t.Errorf("two addresses have %d connections, want %v", n, c.second)
+			}
+			n := 0
+			for i := 3; i <= 20; i++ {
+				n = send(fmt.Sprintf("198.18.9.%d:4096", i))
+			}
+			if n < c.all[0] || n > c.all[1] {
+				t.Errorf("twenty addresses have %d connections, want %v", n, c.all)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -115,6 +116,18 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 	}
 	t.Run("private networks of the host are out of reach", func(t *testing.T) {
 		w.reaches(instanceOf(server), "10.255.255.53:53", false)
+	})
+	t.Run("the metadata of clouds is out of reach", func(t *testing.T) {
+		s, err := open(w.Namespace(InternetNamespace))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		for _, address := range []string{"169.254.169.254", "168.63.129.16"} {
+			if routes, err := s.RouteGet(net.ParseIP(address)); err == nil {
+				t.Errorf("there is a way to %s: %v", address, routes)
+			}
+		}
 	})
 }
 
