@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -24,7 +25,10 @@ const scarceEnv = "CORACLE_TEST_SCARCE_DESCRIPTORS"
 func TestAClusterLeavesConnectionsToOthers(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(scarceEnv) == "" {
-		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		// A process without descriptors may hang.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		command := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		command.Env = append(os.Environ(), scarceEnv+"=1")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
