@@ -123,7 +123,14 @@ func (n *Network) makeHost(s *namespace) error {
 		return err
 	}
 	defer self.Close()
-	if err := hostRules(n.o.Owner, n.o.PublicRange, boundsOf(connectionTable())).apply(self, &n.applied); err != nil {
+	err = hostRules(n.o.Owner, n.o.PublicRange, boundsOf(connectionTable())).apply(self, &n.applied)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) { // what a kernel without an expression says
+		if n.unbounded.CompareAndSwap(false, true) {
+			n.o.Log.Warn("the kernel cannot bound the connections of VPCs to the internet (it needs CONFIG_NFT_CONNLIMIT, NFT_LIMIT and NFT_HASH)", "error", err)
+		}
+		err = hostRules(n.o.Owner, n.o.PublicRange, connectionBounds{}).apply(self, &n.applied)
+	}
+	if err != nil {
 		return err
 	}
 	gateway, address := GatewayAddress(n.o.PublicRange), HostAddress(n.o.PublicRange)
@@ -311,11 +318,15 @@ func noteForwarding(owner, link string) error {
 func hostTable(owner string) string { return "coracle-" + owner }
 
 // hostRules are what the host does with the internet's packets: those for others leave with the host's address, and neither the
-// host's own services nor its neighbours are open to what runs inside.
+// host's own services nor its neighbours are open to what runs inside. Without bounds, VPCs may have any number of connections.
 func hostRules(owner string, public netip.Prefix, bounds connectionBounds) *ruleset {
 	r := &ruleset{name: hostTable(owner)}
 	link := HostLink(owner)
-	bounds.rules(r)
+	if bounds == (connectionBounds{}) {
+		r.chain("new-connections", nil)
+	} else {
+		bounds.rules(r)
+	}
 	known := stateIs(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
 	c := r.chain("input", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookInput, priority: *nftables.ChainPriorityFilter})
 	c.rule(from(link), known, accept())

@@ -33,6 +33,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -61,6 +62,8 @@ type Options struct {
 type Network struct {
 	o       Options
 	applied applied
+	// unbounded is set once it was said that connections of VPCs have no bounds here.
+	unbounded atomic.Bool
 
 	mu    sync.Mutex
 	locks map[string]*sync.Mutex
