@@ -17,7 +17,6 @@
 package endpoint
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,5 +123,8 @@ func writeConfig(dir string, text []byte) error {
 	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
 		return err
 	}
-	return cmp.Or(os.Chmod(name+".new", 0o600), os.Rename(name+".new", name))
+	if err := os.Chmod(name+".new", 0o600); err != nil { // of one that was there
+		return err
+	}
+	return os.Rename(name+".new", name)
 }
