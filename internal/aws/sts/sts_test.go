@@ -22,6 +22,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
@@ -241,6 +242,27 @@ func TestChainsTagsAndSourceIdentity(t *testing.T) {
 }
 
 // The id of somebody's access key is no session token, also when the key is in use.
+// TestSessionTagsReplaceRoleTags shows that a policy never sees the role's tag beside the session's of the same key.
+func TestSessionTagsReplaceRoleTags(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
+	arn := a.NewRole(t, "app", trust(`{"AWS":"111122223333"}`, `["sts:AssumeRole","sts:TagSession"]`))
+	must[*iam.TagRoleOutput](t)(c.TagRole(ctx, &iam.TagRoleInput{RoleName: p("app"), Tags: []iamtypes.Tag{{Key: p("Dept"), Value: p("finance")}}}))
+	for _, spelling := range []string{"Dept", "dept", "DEPT"} {
+		must[*iam.PutRolePolicyOutput](t)(c.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: p("app"), PolicyName: p("list"), PolicyDocument: p(
+			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalTag/` + spelling + `":"finance"}}}}`)}))
+		for value, want := range map[string]string{"finance": "<nil>", "guests": "AccessDenied"} {
+			out := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
+				RoleArn: &arn, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("dept"), Value: &value}},
+			}))
+			if _, err := a.IAM(credentials(out.Credentials)).ListUsers(ctx, &iam.ListUsersInput{}); code(err) != want {
+				t.Errorf("aws:PrincipalTag/%s with the session tag dept=%s: %v, want %q", spelling, value, err, want)
+			}
+		}
+	}
+}
+
 func TestAccessKeyIDAsSessionToken(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)

@@ -148,6 +148,10 @@ func (i *Identity) compile(ctx context.Context, who *bearer) (*principal, error)
 		if err := i.addSession(ctx, p, s); err != nil {
 			return nil, err
 		}
+		// Tag keys are case-insensitive: a session's tag replaces that of the role however both are spelled.
+		for key := range s.Tags {
+			maps.DeleteFunc(tags, func(k, _ string) bool { return strings.EqualFold(k, key) })
+		}
 		maps.Copy(tags, s.Tags)
 	}
 	if p.ARN == "" {
