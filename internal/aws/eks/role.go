@@ -64,8 +64,9 @@ func (s *Service) assumable(ctx context.Context, p principal, service string, ke
 	}
 	for _, action := range actions {
 		assume := &policy.Request{Action: action, Resource: p.arn, Principal: policy.Principal{Type: policy.Service, Name: service}, Keys: keys}
-		if !policy.Allows(assume, []policy.Source{{Document: trust}}) {
-			return true, false, nil
+		allowed, err := policy.Allows(assume, []policy.Source{{Document: trust}})
+		if err != nil || !allowed {
+			return true, false, err
 		}
 	}
 	return true, true, nil

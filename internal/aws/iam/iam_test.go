@@ -1,6 +1,7 @@
 package iam_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -558,6 +559,42 @@ func TestUserWithoutPolicies(t *testing.T) {
 	} {
 		if code(call) != "AccessDenied" || !strings.Contains(call.Error(), "User: arn:aws:iam::111122223333:user/nobody is not authorized to perform: iam:"+name+" on resource: ") {
 			t.Errorf("%s: %v", name, call)
+		}
+	}
+}
+
+// TestSimulatorsBoundTheirWork shows that a simulation is cut off by its own size, not by its client's patience.
+func TestSimulatorsBoundTheirWork(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	c := a.IAM(a.Root)
+	var resources, arns []string
+	for range 150 {
+		resources = append(resources, `"arn:aws:s3:::*`+strings.Repeat("a", 690)+`b"`)
+	}
+	policy := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":[` + strings.Join(resources, ",") + `]}}`
+	for range 60 {
+		arns = append(arns, "arn:aws:s3:::"+strings.Repeat("a", 2000))
+	}
+	simulate := func(ctx context.Context, actions int, policies ...string) (*iam.SimulateCustomPolicyOutput, error) {
+		return c.SimulateCustomPolicy(ctx, &iam.SimulateCustomPolicyInput{
+			PolicyInputList: policies, ActionNames: slices.Repeat([]string{"s3:GetObject"}, actions), ResourceArns: arns, MaxItems: aws.Int32(1000),
+		})
+	}
+	if out := must[*iam.SimulateCustomPolicyOutput](t)(simulate(t.Context(), 1, policy)); len(out.EvaluationResults) != len(arns) {
+		t.Errorf("%d results, want %d", len(out.EvaluationResults), len(arns))
+	}
+	for name, test := range map[string]struct {
+		actions  int
+		policies []string
+		want     string
+	}{
+		"many policies": {16, slices.Repeat([]string{policy}, 4), "too much work"},
+		"many actions":  {500, []string{allowAll}, "at most 10000"},
+	} {
+		_, err := simulate(t.Context(), test.actions, test.policies...)
+		if code(err) != "InvalidInput" || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -55,8 +55,8 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *iam.SimulateP
 	if err := sim.addResourcePolicy(in.ResourcePolicy, in.ResourceOwner, caller, account(ctx)); err != nil {
 		return nil, err
 	}
-	results, marker, truncated, err := page(ctx, sim.run(), in.MaxItems, in.Marker, resultKey)
-	return &iam.SimulatePrincipalPolicyOutput{EvaluationResults: each(results, numbered.result), Marker: marker, IsTruncated: truncated}, err
+	results, marker, truncated, err := sim.run(ctx, in.MaxItems, in.Marker)
+	return &iam.SimulatePrincipalPolicyOutput{EvaluationResults: results, Marker: marker, IsTruncated: truncated}, err
 }
 
 // SimulateCustomPolicy says what the given policies allow.
@@ -78,8 +78,8 @@ func (s *Service) SimulateCustomPolicy(ctx context.Context, in *iam.SimulateCust
 	if err := sim.addResourcePolicy(in.ResourcePolicy, in.ResourceOwner, in.CallerArn, account(ctx)); err != nil {
 		return nil, err
 	}
-	results, marker, truncated, err := page(ctx, sim.run(), in.MaxItems, in.Marker, resultKey)
-	return &iam.SimulateCustomPolicyOutput{EvaluationResults: each(results, numbered.result), Marker: marker, IsTruncated: truncated}, err
+	results, marker, truncated, err := sim.run(ctx, in.MaxItems, in.Marker)
+	return &iam.SimulateCustomPolicyOutput{EvaluationResults: results, Marker: marker, IsTruncated: truncated}, err
 }
 
 // documents reads policies given in a request. A bad one is InvalidInput here, as on AWS.
@@ -145,37 +145,68 @@ func (sim *simulation) addResourcePolicy(document, owner, caller *string, accoun
 	return nil
 }
 
-// numbered gives results an order for paging.
-type numbered struct {
-	n int
-	types.EvaluationResult
+const (
+	// maxQuestions bounds how many pairs of an action and a resource a simulation has.
+	maxQuestions = 10_000
+	// maxSteps bounds the work of simulating a page of them, a fraction of a second.
+	maxSteps = 1 << 28
+)
+
+// question is an action on a resource. n gives questions an order for paging.
+type question struct {
+	n                int
+	action, resource string
 }
 
-func resultKey(r numbered) string { return fmt.Sprintf("%08d", r.n) }
+func questionKey(q question) string { return fmt.Sprintf("%08d", q.n) }
 
-func (r numbered) result() types.EvaluationResult { return r.EvaluationResult }
-
-// run asks for every action on every resource.
-func (sim *simulation) run() []numbered {
+// run asks for every action on every resource, as far as they are on the page.
+func (sim *simulation) run(ctx context.Context, maxItems *int32, marker *string) ([]types.EvaluationResult, *string, bool, error) {
 	resources := sim.resources
 	if len(resources) == 0 {
 		resources = []string{"*"}
 	}
-	var all []numbered
+	if n := len(sim.actions) * len(resources); n > maxQuestions {
+		return nil, nil, false, invalidInput("%d ActionNames and %d ResourceArns are %d simulations, and a request can have at most %d: split it.",
+			len(sim.actions), len(resources), n, maxQuestions)
+	}
+	var all []question
 	for _, action := range sim.actions {
 		for _, resource := range resources {
-			all = append(all, numbered{len(all), sim.ask(action, resource)})
+			all = append(all, question{len(all), action, resource})
 		}
 	}
-	return all
+	questions, next, truncated, err := page(ctx, all, maxItems, marker, questionKey)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	budget := policy.NewBudget(ctx, maxSteps)
+	results := make([]types.EvaluationResult, 0, len(questions))
+	for _, q := range questions {
+		r, err := sim.ask(q, budget)
+		var tooLong *policy.TooLongError
+		switch {
+		case errors.Is(err, policy.ErrBudget):
+			return nil, nil, false, invalidInput("Simulating the request takes too much work: give fewer or shorter policies, ActionNames or ResourceArns, or a smaller MaxItems.")
+		case errors.As(err, &tooLong):
+			return nil, nil, false, invalidInput("%s cannot be simulated: %s.", q.action, tooLong)
+		case err != nil:
+			return nil, nil, false, err
+		}
+		results = append(results, r)
+	}
+	return results, next, truncated, nil
 }
 
-func (sim *simulation) ask(action, resource string) types.EvaluationResult {
-	request := &policy.Request{Action: action, Resource: resource, Principal: sim.who, Keys: sim.keys}
+func (sim *simulation) ask(q question, budget *policy.Budget) (types.EvaluationResult, error) {
+	request := &policy.Request{Action: q.action, Resource: q.resource, Principal: sim.who, Keys: sim.keys, Budget: budget}
 	d := policy.Evaluate(request, &sim.policies)
 	r := types.EvaluationResult{
-		EvalActionName: aws.String(action), EvalResourceName: aws.String(resource), EvalDecision: types.PolicyEvaluationDecisionType(d.Verdict),
+		EvalActionName: aws.String(q.action), EvalResourceName: aws.String(q.resource), EvalDecision: types.PolicyEvaluationDecisionType(d.Verdict),
 		MatchedStatements: []types.Statement{}, ResourceSpecificResults: []types.ResourceSpecificResult{},
+	}
+	if d.Err != nil {
+		return r, d.Err
 	}
 	effect := policy.Allow
 	if d.Verdict == policy.ExplicitDeny {
@@ -187,17 +218,28 @@ func (sim *simulation) ask(action, resource string) types.EvaluationResult {
 		determining = everything
 	}
 	if d.Verdict != policy.ImplicitDeny {
-		for _, m := range policy.Matches(request, determining) {
+		matches, err := policy.Matches(request, determining)
+		if err != nil {
+			return r, err
+		}
+		for _, m := range matches {
 			if m.Statement.Effect == effect {
 				r.MatchedStatements = append(r.MatchedStatements, statementType(m))
 			}
 		}
 	}
-	r.MissingContextValues = policy.MissingKeys(everything, sim.keys)
-	if len(sim.policies.Boundary) > 0 {
-		r.PermissionsBoundaryDecisionDetail = &types.PermissionsBoundaryDecisionDetail{AllowedByPermissionsBoundary: policy.Allows(request, sim.policies.Boundary)}
+	var err error
+	if r.MissingContextValues, err = policy.MissingKeys(everything, sim.keys, budget); err != nil {
+		return r, err
 	}
-	return r
+	if len(sim.policies.Boundary) > 0 {
+		allows, err := policy.Allows(request, sim.policies.Boundary)
+		if err != nil {
+			return r, err
+		}
+		r.PermissionsBoundaryDecisionDetail = &types.PermissionsBoundaryDecisionDetail{AllowedByPermissionsBoundary: allows}
+	}
+	return r, nil
 }
 
 func statementType(m policy.Match) types.Statement {
@@ -211,12 +253,13 @@ func statementType(m policy.Match) types.Statement {
 }
 
 // GetContextKeysForCustomPolicy lists the condition keys that the given policies read.
-func (s *Service) GetContextKeysForCustomPolicy(_ context.Context, in *iam.GetContextKeysForCustomPolicyInput) (*iam.GetContextKeysForCustomPolicyOutput, error) {
+func (s *Service) GetContextKeysForCustomPolicy(ctx context.Context, in *iam.GetContextKeysForCustomPolicyInput) (*iam.GetContextKeysForCustomPolicyOutput, error) {
 	sources, err := documents("PolicyInputList", policy.Identity, in.PolicyInputList)
 	if err != nil {
 		return nil, err
 	}
-	return &iam.GetContextKeysForCustomPolicyOutput{ContextKeyNames: contextKeys(sources)}, nil
+	keys, err := contextKeys(ctx, sources)
+	return &iam.GetContextKeysForCustomPolicyOutput{ContextKeyNames: keys}, err
 }
 
 // GetContextKeysForPrincipalPolicy lists the condition keys that the policies of a user, group or role read.
@@ -232,11 +275,12 @@ func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *iam.
 	if err != nil {
 		return nil, err
 	}
-	return &iam.GetContextKeysForPrincipalPolicyOutput{ContextKeyNames: contextKeys(slices.Concat(policies.Identity, policies.Boundary, given))}, nil
+	keys, err := contextKeys(ctx, slices.Concat(policies.Identity, policies.Boundary, given))
+	return &iam.GetContextKeysForPrincipalPolicyOutput{ContextKeyNames: keys}, err
 }
 
-func contextKeys(sources []policy.Source) []string {
-	keys := policy.MissingKeys(sources, nil)
+func contextKeys(ctx context.Context, sources []policy.Source) ([]string, error) {
+	keys, err := policy.MissingKeys(sources, nil, policy.NewBudget(ctx, maxSteps))
 	slices.Sort(keys)
-	return keys
+	return keys, err
 }

@@ -12,6 +12,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
+// maxSteps bounds the work of authorizing a request. The policies that a principal can have, compared with a thousand
+// resources, take less.
+const maxSteps = 1 << 28
+
 // Authorize implements wire.Authorizer.
 func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []wire.Target) error {
 	if err := checkSession(ctx, caller); err != nil {
@@ -21,6 +25,7 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 	if err != nil {
 		return err
 	}
+	budget := policy.NewBudget(ctx, maxSteps)
 	for _, t := range targets {
 		policies := &p.policies
 		if t.Policy != "" || t.Owner != "" {
@@ -28,7 +33,10 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 				return err
 			}
 		}
-		d := p.decide(t, policies)
+		d := policy.Evaluate(p.request(t, budget), policies)
+		if err := context.Cause(ctx); d.Err != nil && err != nil {
+			return err
+		}
 		if !d.Allowed() {
 			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: d.Reason()}
 		}
@@ -67,13 +75,12 @@ func withResource(policies policy.Policies, t wire.Target) (*policy.Policies, er
 	return &policies, nil
 }
 
-// decide evaluates one target. What the principal is counts before what the request says it is.
-func (p *principal) decide(t wire.Target, policies *policy.Policies) policy.Decision {
-	request := policy.Request{
+// request is what policies are asked about a target. What the principal is counts before what the request says it is.
+func (p *principal) request(t wire.Target, budget *policy.Budget) *policy.Request {
+	return &policy.Request{
 		Action: t.Action, Resource: t.Resource, Principal: p.Principal,
-		Keys: policy.Layers{p.keys, policy.Context(t.Conditions)},
+		Keys: policy.Layers{p.keys, policy.Context(t.Conditions)}, Budget: budget,
 	}
-	return policy.Evaluate(&request, policies)
 }
 
 // AuthorizeAssume decides whether the caller may act on a role by its trust policy and by their own policies.
@@ -89,15 +96,12 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 	policies := p.policies
 	policies.Resource, policies.ResourceAccount = []policy.Source{{Document: trust}}, role.Account
 	policies.ResourceMust, policies.Trust = true, true
-	request := policy.Request{
-		Action: t.Action, Resource: t.Resource, Principal: p.Principal,
-		Keys: policy.Layers{p.keys, policy.Context(t.Conditions)},
-	}
+	request := p.request(t, policy.NewBudget(ctx, maxSteps))
 	if id, ok := role.TrustIDs[p.IAMARN]; ok && id != p.ID {
 		// The policy means a principal that has been deleted since; this one only has its name.
 		request.Principal.ARN, request.Principal.IAMARN = p.ID, p.ID
 	}
-	return policy.Evaluate(&request, &policies), nil
+	return policy.Evaluate(request, &policies), nil
 }
 
 // Trusts says whether a role lets an AWS service, such as "eks.amazonaws.com", assume it. A role that does not exist is store.ErrNotFound.

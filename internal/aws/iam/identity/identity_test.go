@@ -117,6 +117,35 @@ func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestLongValuesAndGoneClients shows that a caller gains nothing from a value that policies do not compare, and that
+// nothing is evaluated for a client that has left.
+func TestLongValuesAndGoneClients(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	key := a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},
+		{"Effect":"Deny","Action":"ec2:*","Resource":"*","Condition":{"StringLike":{"aws:UserAgent":"*bot*"}}}]}`)
+	_, caller, err := a.Identity.Lookup(t.Context(), key.AccessKeyID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := func(agent string) []wire.Target {
+		return []wire.Target{{Action: "ec2:CreateTags", Resource: "*", Conditions: map[string][]string{"aws:UserAgent": {agent}}}}
+	}
+	if err := a.Identity.Authorize(t.Context(), caller, targets("aws-cli/2")); err != nil {
+		t.Error(err)
+	}
+	var denied *wire.Denied
+	err = a.Identity.Authorize(t.Context(), caller, targets(strings.Repeat("a", 60_000)+"bot"))
+	if !errors.As(err, &denied) || !strings.Contains(denied.Reason, "aws:UserAgent has 60003 bytes") {
+		t.Errorf("a long user agent: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Identity.Authorize(ctx, caller, targets("aws-cli/2")); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the client has left: %v", err)
+	}
+}
+
 func BenchmarkLookupAndAuthorize(b *testing.B) {
 	a := iamtest.New(b)
 	ctx := context.Background()

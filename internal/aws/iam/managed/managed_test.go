@@ -60,8 +60,8 @@ func TestWhatPoliciesAllow(t *testing.T) {
 			continue
 		}
 		r := &policy.Request{Action: test.action, Resource: test.resource, Principal: policy.Principal{Type: policy.User}, Keys: test.keys}
-		if got := policy.Allows(r, []policy.Source{{Document: p.Compiled()}}); got != test.want {
-			t.Errorf("%s allows %s on %s: %v, want %v", test.policy, test.action, test.resource, got, test.want)
+		if got, err := policy.Allows(r, []policy.Source{{Document: p.Compiled()}}); err != nil || got != test.want {
+			t.Errorf("%s allows %s on %s: %v, want %v: %v", test.policy, test.action, test.resource, got, test.want, err)
 		}
 	}
 }

@@ -22,13 +22,13 @@ func compileActions(list []string) actions {
 }
 
 // match takes both parts in lower case.
-func (a *actions) match(service, name string) bool {
+func (a *actions) match(service, name string, e *evaluation) bool {
 	if a.all {
 		return true
 	}
 	patterns := a.service[service]
 	for i := range patterns {
-		if patterns[i].match(name) {
+		if patterns[i].match(name, e) {
 			return true
 		}
 	}

@@ -53,13 +53,6 @@ func (l Layers) Lookup(key string) ([]string, bool) {
 	return nil, false
 }
 
-func lookUp(keys Keys, key string) ([]string, bool) {
-	if keys == nil {
-		return nil, false
-	}
-	return keys.Lookup(key)
-}
-
 // setOperator says how a condition treats a key with several values.
 type setOperator int
 
@@ -79,7 +72,7 @@ type condition struct {
 	key      string
 
 	// match says whether a value of the request fits one of the policy's values.
-	match    func(c *condition, value string, keys Keys) bool
+	match    func(c *condition, value string, e *evaluation) bool
 	patterns []pattern
 	arns     []arnPattern
 	numbers  []*big.Rat
@@ -149,8 +142,8 @@ func compileCondition(operator, key string, values []string, variables bool) (co
 }
 
 // holds decides the condition for a request.
-func (c *condition) holds(keys Keys) bool {
-	values, present := lookUp(keys, c.key)
+func (c *condition) holds(e *evaluation) bool {
+	values, present := e.lookUp(c.key)
 	if c.null {
 		return (!present || len(values) == 0) == c.want
 	}
@@ -168,24 +161,29 @@ func (c *condition) holds(keys Keys) bool {
 		}
 		return c.negated
 	}
+	for _, v := range values {
+		if !e.takes(c.key, v) {
+			return false
+		}
+	}
 	switch c.set {
 	case forAllValues:
 		for _, v := range values {
-			if c.match(c, v, keys) == c.negated {
+			if c.match(c, v, e) == c.negated {
 				return false
 			}
 		}
 		return true
 	case forAnyValue:
 		for _, v := range values {
-			if c.match(c, v, keys) != c.negated {
+			if c.match(c, v, e) != c.negated {
 				return true
 			}
 		}
 		return false
 	}
 	for _, v := range values {
-		if c.match(c, v, keys) {
+		if c.match(c, v, e) {
 			return !c.negated
 		}
 	}
@@ -202,9 +200,9 @@ func compileStrings(wildcards bool) func(*condition, []string, bool) bool {
 	}
 }
 
-func matchPatterns(c *condition, value string, keys Keys) bool {
+func matchPatterns(c *condition, value string, e *evaluation) bool {
 	for i := range c.patterns {
-		if c.patterns[i].matchFilled(value, keys) {
+		if c.patterns[i].matchFilled(value, e) {
 			return true
 		}
 	}
@@ -213,9 +211,9 @@ func matchPatterns(c *condition, value string, keys Keys) bool {
 
 func compileFolded(c *condition, values []string, variables bool) bool {
 	compileStrings(false)(c, values, variables)
-	c.match = func(c *condition, value string, keys Keys) bool {
+	c.match = func(c *condition, value string, e *evaluation) bool {
 		for i := range c.patterns {
-			if p := c.patterns[i].fill(keys); p.matchable && equalFold(p.literal, value) {
+			if p := c.patterns[i].fill(e); p.matchable && equalFold(p.literal, value) {
 				return true
 			}
 		}
@@ -256,7 +254,7 @@ func (c *condition) setNumbers(values []string, compare func(int) bool, parse fu
 		}
 		c.numbers = append(c.numbers, number)
 	}
-	c.match = func(c *condition, value string, _ Keys) bool {
+	c.match = func(c *condition, value string, _ *evaluation) bool {
 		got, ok := parse(value)
 		return ok && slices.ContainsFunc(c.numbers, func(want *big.Rat) bool { return compare(got.Cmp(want)) })
 	}
@@ -316,10 +314,10 @@ func compileBools(c *condition, values []string, variables bool) bool {
 		}
 	}
 	compileStrings(false)(c, values, variables)
-	c.match = func(c *condition, value string, keys Keys) bool {
+	c.match = func(c *condition, value string, e *evaluation) bool {
 		got, ok := parseBool(value)
 		return ok && slices.ContainsFunc(c.patterns, func(p pattern) bool {
-			filled := p.fill(keys)
+			filled := p.fill(e)
 			want, ok := parseBool(filled.literal)
 			return ok && filled.matchable && got == want
 		})
@@ -349,7 +347,7 @@ func compileBinary(c *condition, values []string, _ bool) bool {
 		}
 		c.texts = append(c.texts, raw)
 	}
-	c.match = func(c *condition, value string, _ Keys) bool {
+	c.match = func(c *condition, value string, _ *evaluation) bool {
 		raw, ok := parseBinary(value)
 		return ok && slices.Contains(c.texts, raw)
 	}
@@ -371,7 +369,7 @@ func compileAddresses(c *condition, values []string, _ bool) bool {
 		}
 		c.prefixes = append(c.prefixes, prefix)
 	}
-	c.match = func(c *condition, value string, _ Keys) bool {
+	c.match = func(c *condition, value string, _ *evaluation) bool {
 		address, err := netip.ParseAddr(value)
 		if err != nil {
 			return false
@@ -402,8 +400,8 @@ func compileARNs(c *condition, values []string, variables bool) bool {
 	for _, v := range values {
 		c.arns = append(c.arns, compileARN(v, syntax{wildcards: true, variables: variables}))
 	}
-	c.match = func(c *condition, value string, keys Keys) bool {
-		return slices.ContainsFunc(c.arns, func(a arnPattern) bool { return a.match(value, keys) })
+	c.match = func(c *condition, value string, e *evaluation) bool {
+		return slices.ContainsFunc(c.arns, func(a arnPattern) bool { return a.match(value, e) })
 	}
 	return true
 }

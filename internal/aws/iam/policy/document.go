@@ -140,9 +140,9 @@ func (d *Document) read(kind Kind, root node) error {
 	if len(list) == 0 {
 		return malformed("Syntax errors in policy: Statement is empty.")
 	}
-	sids := map[string]bool{}
+	sids, lines := map[string]bool{}, findLines(d.Text)
 	for _, n := range list {
-		s, err := d.readStatement(kind, n)
+		s, err := d.readStatement(kind, n, lines)
 		if err != nil {
 			return err
 		}
@@ -157,12 +157,12 @@ func (d *Document) read(kind Kind, root node) error {
 
 // readStatement reads one statement. Version comes first in nearly every document; where it does not, the fields have all been
 // seen before the first statement is read.
-func (d *Document) readStatement(kind Kind, n node) (*Statement, error) {
+func (d *Document) readStatement(kind Kind, n node, lines lines) (*Statement, error) {
 	fields, ok := n.value.(members)
 	if !ok {
 		return nil, malformed("Syntax errors in policy: a statement must be a JSON object, got %s.", excerpt(d.Text[n.start:n.end]))
 	}
-	s := &Statement{Start: position(d.Text, n.start), End: position(d.Text, n.end)}
+	s := &Statement{Start: lines.position(n.start), End: lines.position(n.end)}
 	given := map[string]bool{}
 	variables := d.Version == "2012-10-17"
 	for _, field := range fields {

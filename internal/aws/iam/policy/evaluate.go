@@ -8,6 +8,8 @@ type Request struct {
 	Resource  string // ARN, or "*" for an action without one
 	Principal Principal
 	Keys      Keys // the condition keys of the request and of the principal
+	// Budget bounds the work of the evaluation; nil for no bound.
+	Budget *Budget
 }
 
 // Source is a policy as it takes part in a decision.
@@ -51,6 +53,9 @@ type Decision struct {
 	Policy    *Source
 	kind      policyKind // that denied
 	action    string
+	// Err says why nothing was decided: the request's Budget, or a value that is too long to compare. The verdict is
+	// then ImplicitDeny.
+	Err error
 }
 
 // Allowed says whether the action may be done.
@@ -69,6 +74,9 @@ const (
 // Reason is how AWS explains a refusal, ready to follow "is not authorized to perform: <action> on resource: <ARN>".
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 func (d Decision) Reason() string {
+	if d.Err != nil {
+		return "because " + d.Err.Error()
+	}
 	switch d.Verdict {
 	case ExplicitDeny:
 		reason := "with an explicit deny in " + [...]string{
@@ -90,16 +98,26 @@ func (d Decision) Reason() string {
 type ask struct {
 	*Request
 	service, name string // of the action, lower case
+	evaluation    evaluation
 }
 
 func newAsk(r *Request) ask {
 	service, name, _ := strings.Cut(strings.ToLower(r.Action), ":")
-	return ask{r, service, name}
+	return ask{r, service, name, evaluation{keys: r.Keys, budget: r.Budget}}
 }
 
 // Evaluate decides. Its order is AWS's: denies first, then what the resource grants directly, then identity, boundary and session.
 func Evaluate(r *Request, p *Policies) Decision {
 	a := newAsk(r)
+	d := a.evaluate(p)
+	if a.evaluation.err != nil { // a deny may have been missed
+		return Decision{Verdict: ImplicitDeny, action: r.Action, Err: a.evaluation.err}
+	}
+	return d
+}
+
+func (a *ask) evaluate(p *Policies) Decision {
+	r := a.Request
 	resourceKind := resourceBased
 	if p.Trust {
 		resourceKind = roleTrust
@@ -185,7 +203,7 @@ func (a *ask) find(sources []Source, effect Effect) (found *Statement, in *Sourc
 // matches says whether the statement speaks about the request, and how closely it names the principal. A statement without a
 // principal is about whomever its policy hangs on.
 func (a *ask) matches(s *Statement) grant {
-	if s.actions.match(a.service, a.name) == s.notAction {
+	if !a.evaluation.spend(statementSteps) || s.actions.match(a.service, a.name, &a.evaluation) == s.notAction {
 		return noGrant
 	}
 	closeness := directGrant
@@ -198,11 +216,11 @@ func (a *ask) matches(s *Statement) grant {
 			return noGrant
 		}
 	}
-	if s.resources != nil && a.matchesResource(s) == s.notRes {
+	if s.resources != nil && (!a.evaluation.takes("", a.Resource) || a.matchesResource(s) == s.notRes) {
 		return noGrant
 	}
 	for i := range s.conditions {
-		if !s.conditions[i].holds(a.Keys) {
+		if !s.conditions[i].holds(&a.evaluation) {
 			return noGrant
 		}
 	}
@@ -211,7 +229,7 @@ func (a *ask) matches(s *Statement) grant {
 
 func (a *ask) matchesResource(s *Statement) bool {
 	for i := range s.resources {
-		if s.resources[i].match(a.Resource, a.Keys) {
+		if s.resources[i].match(a.Resource, &a.evaluation) {
 			return true
 		}
 	}
@@ -224,8 +242,9 @@ type Match struct {
 	Statement *Statement
 }
 
-// Matches lists every statement of the policies that speaks about the request, whatever its effect.
-func Matches(r *Request, sources []Source) []Match {
+// Matches lists every statement of the policies that speaks about the request, whatever its effect. The error is as of
+// [Decision].
+func Matches(r *Request, sources []Source) ([]Match, error) {
 	a := newAsk(r)
 	var all []Match
 	for i := range sources {
@@ -235,30 +254,36 @@ func Matches(r *Request, sources []Source) []Match {
 			}
 		}
 	}
-	return all
+	return all, a.evaluation.err
 }
 
 // Allows says whether the policies, taken alone, allow the request: what the simulator reports of a permissions boundary.
-func Allows(r *Request, sources []Source) bool {
+// The error is as of [Decision].
+func Allows(r *Request, sources []Source) (bool, error) {
 	a := newAsk(r)
-	if s, _, _ := a.find(sources, Deny); s != nil {
-		return false
+	denied, _, _ := a.find(sources, Deny)
+	if denied != nil {
+		return false, a.evaluation.err
 	}
-	s, _, _ := a.find(sources, Allow)
-	return s != nil
+	allowed, _, _ := a.find(sources, Allow)
+	return allowed != nil && a.evaluation.err == nil, a.evaluation.err
 }
 
-// MissingKeys lists the condition keys that the policies read and the request does not have.
-func MissingKeys(sources []Source, keys Keys) []string {
+// MissingKeys lists the condition keys that the policies read and the request does not have. The error is budget's.
+func MissingKeys(sources []Source, keys Keys, budget *Budget) ([]string, error) {
 	var missing []string
 	seen := map[string]bool{}
+	e := evaluation{keys: keys, budget: budget}
 	for _, source := range sources {
 		for _, key := range source.keys {
-			if _, ok := lookUp(keys, key); !ok && !seen[key] {
-				seen[key] = true
+			if seen[key] || !e.spend(1) {
+				continue
+			}
+			seen[key] = true
+			if _, ok := e.lookUp(key); !ok {
 				missing = append(missing, key)
 			}
 		}
 	}
-	return missing
+	return missing, e.err
 }

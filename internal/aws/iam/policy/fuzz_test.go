@@ -36,7 +36,7 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			return // too long
 		}
-		if got := p.match(value); got != want.MatchString(value) {
+		if got := p.match(value, &evaluation{}); got != want.MatchString(value) {
 			t.Fatalf("%q and %q: %t", text, value, got)
 		}
 	})
@@ -55,7 +55,7 @@ func FuzzCondition(f *testing.F) {
 		if err != nil {
 			return
 		}
-		keys := Context{"aws:key": {value}, "aws:username": {"alice"}}
+		keys := &evaluation{keys: Context{"aws:key": {value}, "aws:username": {"alice"}}}
 		holds := c.holds(keys)
 		opposite, ok := map[string]string{
 			"StringEquals": "StringNotEquals", "StringLike": "StringNotLike", "NumericEquals": "NumericNotEquals", "DateEquals": "DateNotEquals", "IpAddress": "NotIpAddress", "ArnLike": "ArnNotLike", "ArnEquals": "ArnNotEquals",

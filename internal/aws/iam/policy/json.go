@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"strings"
 )
 
@@ -120,6 +121,24 @@ func position(text string, offset int) Position {
 	before := text[:min(offset, len(text))]
 	line := strings.Count(before, "\n")
 	return Position{Line: line + 1, Column: len(before) - strings.LastIndexByte(before, '\n')}
+}
+
+// lines are the offsets at which the lines of a text begin, for many positions in it.
+type lines []int
+
+func findLines(text string) lines {
+	starts := lines{0}
+	for i := range len(text) {
+		if text[i] == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
+}
+
+func (l lines) position(offset int) Position {
+	line := sort.SearchInts(l, offset+1) // how many begin at offset or before
+	return Position{Line: line, Column: offset - l[line-1] + 1}
 }
 
 // Size is how long a document is for AWS's quotas, which do not count white space.

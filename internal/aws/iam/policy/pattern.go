@@ -109,7 +109,7 @@ func indexWildcard(text string) int {
 
 // fill puts the values of the variables in. A variable without a value and without a default makes a pattern that
 // matches nothing.
-func (p pattern) fill(keys Keys) pattern {
+func (p pattern) fill(e *evaluation) pattern {
 	if p.parts == nil {
 		return p
 	}
@@ -119,9 +119,9 @@ func (p pattern) fill(keys Keys) pattern {
 			text.WriteString(part.text)
 			continue
 		}
-		values, _ := lookUp(keys, part.key)
+		values, _ := e.lookUp(part.key)
 		switch {
-		case len(values) == 1: // a key with several values cannot be a variable
+		case len(values) == 1 && e.takes(part.key, values[0]): // a key with several values cannot be a variable
 			text.WriteString(strings.ToValidUTF8(values[0], "\uFFFD"))
 		case part.fallback != nil:
 			text.WriteString(*part.fallback)
@@ -129,19 +129,23 @@ func (p pattern) fill(keys Keys) pattern {
 			return pattern{}
 		}
 	}
+	e.spend(text.Len())
 	return literalPattern(text.String())
 }
 
-func (p *pattern) matchFilled(s string, keys Keys) bool {
+func (p *pattern) matchFilled(s string, e *evaluation) bool {
 	if p.parts == nil {
-		return p.match(s)
+		return p.match(s, e)
 	}
-	filled := p.fill(keys)
-	return filled.match(s)
+	filled := p.fill(e)
+	return filled.match(s, e)
 }
 
 // match compares case-sensitively. The pattern's variables must have been filled.
-func (p *pattern) match(s string) bool {
+func (p *pattern) match(s string, e *evaluation) bool {
+	if !e.spend(1 + len(p.literal)) {
+		return false
+	}
 	switch {
 	case !p.matchable:
 		return false
@@ -152,41 +156,125 @@ func (p *pattern) match(s string) bool {
 	case !strings.HasPrefix(s, p.literal):
 		return false
 	}
-	return glob(p.text[len(p.literal):], s[len(p.literal):])
+	matched, steps := glob(p.text[len(p.literal):], s[len(p.literal):])
+	return e.spend(steps) && matched
 }
 
-// glob is the usual matching with one point to go back to: the last * seen.
-func glob(pattern, s string) bool {
-	star, resume := -1, 0
-	i, j := 0, 0
-	for j < len(s) {
-		if i < len(pattern) {
-			switch c := pattern[i]; {
-			case c == anyText:
-				star, resume = i, j
-				i++
-				continue
-			case c == anyRune:
-				_, size := utf8.DecodeRuneInString(s[j:])
-				i++
-				j += size
-				continue
-			case c == s[j]:
-				i++
-				j++
-				continue
-			}
+// glob matches a pattern whose wildcards are anyText and anyRune, and returns how many steps that took: about as many
+// as both have bytes. The text before the first * must begin s, the text behind the last * must end it, and of each
+// text between two of them the first occurrence is as good as any, so that no byte is visited again.
+func glob(pattern, s string) (matched bool, steps int) {
+	steps = len(pattern) + len(s)
+	first, pattern, more := strings.Cut(pattern, string([]byte{anyText}))
+	n, ok := matchPrefix(first, s)
+	if !ok || !more {
+		return ok && n == len(s), steps
+	}
+	s = s[n:]
+	for {
+		var text string
+		text, pattern, more = strings.Cut(pattern, string([]byte{anyText}))
+		if !more {
+			return matchSuffix(text, s), steps
 		}
-		if star < 0 {
+		end, took := searchText(text, s)
+		steps += took
+		if end < 0 {
+			return false, steps
+		}
+		s = s[end:]
+	}
+}
+
+// matchPrefix matches text, which may have anyRune, with the beginning of s, and returns how many bytes of s it takes.
+func matchPrefix(text, s string) (n int, ok bool) {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case n == len(s):
+			return 0, false
+		case text[i] == anyRune:
+			_, size := utf8.DecodeRuneInString(s[n:])
+			n += size
+		case text[i] == s[n]:
+			n++
+		default:
+			return 0, false
+		}
+	}
+	return n, true
+}
+
+// matchSuffix matches text, which may have anyRune, with the end of s.
+func matchSuffix(text, s string) bool {
+	if strings.IndexByte(text, anyRune) < 0 {
+		return strings.HasSuffix(s, text)
+	}
+	start := len(s)
+	for range countRunes(text) {
+		if start == 0 {
 			return false
 		}
-		resume++
-		i, j = star+1, resume
+		_, size := utf8.DecodeLastRuneInString(s[:start])
+		start -= size
 	}
-	for i < len(pattern) && pattern[i] == anyText {
-		i++
+	n, ok := matchPrefix(text, s[start:])
+	return ok && start+n == len(s)
+}
+
+// countRunes counts the characters that text matches. An anyRune is invalid UTF-8 and counts as one.
+func countRunes(text string) int { return utf8.RuneCountInString(text) }
+
+// searchText returns where the first occurrence of text in s ends, -1 if there is none. With anyRune in text it is the
+// shift-and algorithm: bit i of state says whether the first i+1 characters of text end at the current character of s.
+// A step handles 64 characters of text.
+func searchText(text, s string) (end, steps int) {
+	if strings.IndexByte(text, anyRune) < 0 {
+		start := strings.Index(s, text)
+		if start < 0 {
+			return -1, 0
+		}
+		return start + len(text), 0
 	}
-	return i == len(pattern)
+	length := countRunes(text)
+	if length > len(s) {
+		return -1, 0
+	}
+	words := (length + 63) / 64
+	wild, masks := make([]uint64, words), map[rune][]uint64{}
+	i := 0
+	for at := 0; at < len(text); i++ {
+		r, size := utf8.DecodeRuneInString(text[at:])
+		mask := wild
+		if text[at] != anyRune {
+			if mask = masks[r]; mask == nil {
+				mask = make([]uint64, words)
+				masks[r] = mask
+				steps += words
+			}
+		}
+		mask[i/64] |= 1 << (i % 64)
+		at += size
+	}
+	state, none := make([]uint64, words), make([]uint64, words)
+	for at := 0; at < len(s); {
+		r, size := utf8.DecodeRuneInString(s[at:])
+		at += size
+		mask := masks[r]
+		if mask == nil || r == utf8.RuneError && size == 1 { // an invalid byte is no character of a policy
+			mask = none
+		}
+		carry := uint64(1)
+		for w := range state {
+			shifted := state[w]<<1 | carry
+			carry = state[w] >> 63
+			state[w] = shifted & (mask[w] | wild[w])
+		}
+		steps += words
+		if state[words-1]>>((length-1)%64)&1 == 1 {
+			return at, steps
+		}
+	}
+	return -1, steps
 }
 
 // arnPattern matches ARNs part by part: a wildcard does not reach over a colon, except in the last part, the resource.
@@ -226,17 +314,17 @@ func splitARN(s string) []string {
 	return append(parts, s[start:])
 }
 
-func (a *arnPattern) match(s string, keys Keys) bool {
+func (a *arnPattern) match(s string, e *evaluation) bool {
 	if a.all {
 		return true
 	}
 	last := len(a.parts) - 1
 	for i := range last {
 		part, rest, ok := strings.Cut(s, ":")
-		if !ok || !a.parts[i].matchFilled(part, keys) {
+		if !ok || !a.parts[i].matchFilled(part, e) {
 			return false
 		}
 		s = rest
 	}
-	return a.parts[last].matchFilled(s, keys)
+	return a.parts[last].matchFilled(s, e)
 }

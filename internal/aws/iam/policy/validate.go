@@ -50,7 +50,7 @@ func checkAction(kind Kind, action string) error {
 	}
 	if wild := compileActions([]string{action}); strings.HasPrefix(lower, "sts:") {
 		for known := range trustActions {
-			if _, name, ok := strings.Cut(known, ":"); ok && name != "*" && wild.match("sts", name) {
+			if _, name, ok := strings.Cut(known, ":"); ok && name != "*" && wild.match("sts", name, &evaluation{}) {
 				return nil
 			}
 		}

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// MaxValue is the length in bytes of the longest value that policies are compared with: a condition key's, or the ARN
+// of a resource. Clients choose some of them, such as aws:UserAgent. A longer value refuses the request if a policy
+// compares it: a shortened one might escape a Deny.
+const MaxValue = 2048
+
+// ErrBudget is the [Decision.Err] of an evaluation that takes more steps than its Budget has.
+var ErrBudget = errors.New("evaluating the policies takes too much work")
+
+// TooLongError says that a value is longer than MaxValue.
+type TooLongError struct {
+	Key    string // the condition key; empty for the resource
+	Length int    // in bytes
+}
+
+func (e *TooLongError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("the resource has %d bytes, and policies are compared with at most %d", e.Length, MaxValue)
+	}
+	return fmt.Sprintf("a value of the condition key %s has %d bytes, and policies are compared with at most %d: send a shorter one",
+		e.Key, e.Length, MaxValue)
+}
+
+// Budget bounds the work of the evaluations that share it, by a context and by steps. A step is about a byte that is
+// compared. It is not safe for concurrent use.
+type Budget struct {
+	ctx  context.Context
+	left int
+	due  int // steps until the context is checked again
+}
+
+// NewBudget returns a budget of steps, which is spent when ctx is done.
+func NewBudget(ctx context.Context, steps int) *Budget { return &Budget{ctx: ctx, left: steps} }
+
+const (
+	// stepsPerCheck is how many steps are taken between two checks of the context: some microseconds.
+	stepsPerCheck = 1 << 14
+	// statementSteps is what a statement takes beside its patterns.
+	statementSteps = 32
+)
+
+func (b *Budget) spend(steps int) error {
+	if b.left -= steps; b.left < 0 {
+		return ErrBudget
+	}
+	if b.due -= steps; b.due > 0 {
+		return nil
+	}
+	if err := context.Cause(b.ctx); err != nil {
+		return err
+	}
+	b.due = stepsPerCheck
+	return nil
+}
+
+// evaluation is what patterns and conditions read and spend while a request is evaluated. Once it has failed nothing
+// matches, and what was found until then does not count.
+type evaluation struct {
+	keys   Keys
+	budget *Budget
+	err    error
+}
+
+// spend reports whether the evaluation goes on.
+func (e *evaluation) spend(steps int) bool {
+	if e.err == nil && e.budget != nil {
+		e.err = e.budget.spend(steps)
+	}
+	return e.err == nil
+}
+
+// takes reports whether a value is short enough to compare.
+func (e *evaluation) takes(key, value string) bool {
+	if len(value) > MaxValue && e.err == nil {
+		e.err = &TooLongError{Key: key, Length: len(value)}
+	}
+	return e.err == nil
+}
+
+func (e *evaluation) lookUp(key string) ([]string, bool) {
+	if e.keys == nil || !e.spend(countKeys(e.keys)) {
+		return nil, false
+	}
+	return e.keys.Lookup(key)
+}
+
+// countKeys is how many keys a lookup compares at most.
+func countKeys(keys Keys) (n int) {
+	switch keys := keys.(type) {
+	case Context:
+		return len(keys)
+	case Layers:
+		for _, layer := range keys {
+			n += countKeys(layer)
+		}
+	}
+	return n
+}
