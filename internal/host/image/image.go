@@ -34,6 +34,7 @@ import (
 	"github.com/distribution/distribution/v3/registry/handlers"
 	"github.com/distribution/distribution/v3/registry/storage"
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
@@ -78,6 +79,7 @@ type Registry struct {
 	pulls      singleflight.Group
 	unreached  unreached
 	turns      turns
+	metadata   *semaphore.Weighted // bytes of manifests and configurations that pulls hold in memory
 	space      space
 	cache      cache
 	commits    sync.RWMutex // held for reading while a blob becomes part of a repository
@@ -98,7 +100,7 @@ func Open(o Options) (*Registry, error) {
 	if o.Transport == nil {
 		o.Transport = outbound.Transport(outbound.Options{Policy: o.Outbound, MaxBody: maxLayer})
 	}
-	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision), making: make(chan struct{}, 1)}
+	r := &Registry{options: o, assembled: make(map[string]bool), provisions: make(map[string]*provision), making: make(chan struct{}, 1), metadata: semaphore.NewWeighted(maxPullMetadata)}
 	r.background, r.stop = context.WithCancel(context.Background())
 	root := filepath.Join(o.Dir, "registry")
 	for _, dir := range []string{root, r.scratchDir()} {

@@ -138,38 +138,66 @@ func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
 	if err := r.unreached.error(host); err != nil {
 		return r.refuse(source, host, err)
 	}
-	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(r.options.Transport),
+	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(boundedMetadata{r.options.Transport}),
 		remote.WithAuth(authn.Anonymous), remote.WithPlatform(platform), remote.WithRetryPredicate(func(error) bool { return false })}
+	if err := r.metadata.Acquire(ctx, pullMetadata); err != nil {
+		return r.refuse(source, host, err)
+	}
+	held := int64(pullMetadata)
+	defer func() { r.metadata.Release(held) }()
+	hold := func(size int64) { // nothing but that is held from now on
+		size = min(size, held)
+		r.metadata.Release(held - size)
+		held = size
+	}
 	started := time.Now()
 	descriptor, err := remote.Get(ref, options...)
 	if err != nil {
 		return r.refuse(source, host, err)
 	}
-	if err := r.storePulled(ctx, to, reference, descriptor); err != nil {
+	if err := r.storePulled(ctx, to, reference, descriptor, hold); err != nil {
 		return r.refuse(source, host, err)
 	}
 	r.options.Log.Info("fetched an image", "image", source, "took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
 
-// storePulled stores what a registry has under a reference.
-func (r *Registry) storePulled(ctx context.Context, repository, reference string, descriptor *remote.Descriptor) (err error) {
+// storePulled stores what a registry has under a reference. It calls hold with how much memory it needs for that.
+func (r *Registry) storePulled(ctx context.Context, repository, reference string, descriptor *remote.Descriptor, hold func(size int64)) (err error) {
 	var index v1.ImageIndex
-	var images []v1.Image
+	var image v1.Image
 	if descriptor.MediaType.IsIndex() {
 		if index, err = descriptor.ImageIndex(); err != nil {
 			return err
 		}
-		if images, err = forMachines(index); err != nil {
-			return err
-		}
+		image, err = imageForMachines(index)
 	} else {
-		image, err := descriptor.Image()
+		image, err = descriptor.Image()
+	}
+	if err != nil {
+		return err
+	}
+	blobs, size := []v1.Descriptor{descriptor.Descriptor}, descriptor.Size
+	var digest v1.Hash
+	if image != nil {
+		manifest, err := image.Manifest()
 		if err != nil {
 			return err
 		}
-		images = append(images, image)
+		if err := checkMetadataSize("the configuration", manifest.Config.Size); err != nil {
+			return err
+		}
+		if digest, err = image.Digest(); err != nil {
+			return err
+		}
+		own, err := image.Size()
+		if err != nil {
+			return err
+		}
+		blobs = append(append(blobs, manifest.Layers...), manifest.Config, v1.Descriptor{Digest: digest, Size: own})
+		size += own + manifest.Config.Size
 	}
+	hold(size)
 	marks := []string{reference}
 	if host, _, _ := strings.Cut(repository, "/"); isECR(host) {
 		if strings.Contains(reference, ":") {
@@ -177,22 +205,8 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 		}
 	} else {
 		marks = append(marks, descriptor.Digest.String())
-		blobs := []v1.Descriptor{descriptor.Descriptor}
-		for _, image := range images {
-			manifest, err := image.Manifest()
-			if err != nil {
-				return err
-			}
-			digest, err := image.Digest()
-			if err != nil {
-				return err
-			}
-			size, err := image.Size()
-			if err != nil {
-				return err
-			}
+		if image != nil {
 			marks = append(marks, digest.String())
-			blobs = append(append(blobs, manifest.Layers...), manifest.Config, v1.Descriptor{Digest: digest, Size: size})
 		}
 		var release func()
 		if release, err = r.makeRoom(ctx, repository, blobs); err != nil {
@@ -212,9 +226,9 @@ func (r *Registry) storePulled(ctx context.Context, repository, reference string
 		}
 	}
 	if index != nil {
-		err = r.putIndex(ctx, join(repository, reference), index)
+		err = r.putIndexed(ctx, join(repository, reference), index, image)
 	} else {
-		err = r.put(ctx, join(repository, reference), images[0])
+		err = r.put(ctx, join(repository, reference), image)
 	}
 	if err != nil || strings.Contains(reference, ":") {
 		return err

@@ -153,6 +153,127 @@ func TestPublicImagesAreFetchedWhileThereIsANetwork(t *testing.T) {
 	}
 }
 
+// reading counts what is asked for and what is read of the answers.
+type reading struct {
+	http.RoundTripper
+	manifests, read atomic.Int64
+}
+
+func (c *reading) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/manifests/") {
+		c.manifests.Add(1)
+	}
+	response, err := c.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Body = &readingBody{response.Body, c}
+	}
+	return response, err
+}
+
+type readingBody struct {
+	io.ReadCloser
+	of *reading
+}
+
+func (b *readingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.of.read.Add(int64(n))
+	return n, err
+}
+
+// TestManifestsOfPublicImagesAreBounded shows how much of an index that somebody has made comes into memory.
+func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
+	t.Parallel()
+	const many = 3
+	pad := strings.Repeat("x", maxMetadata)
+	var small, large []v1.Image
+	for range many {
+		img, err := random.Image(300, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		small = append(small, img)
+		large = append(large, mutate.Annotations(img, map[string]string{"pad": pad}).(v1.Image))
+	}
+	indexOf := func(images []v1.Image, size int64) v1.ImageIndex {
+		index := v1.ImageIndex(empty.Index)
+		for _, img := range images {
+			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform, Size: size}})
+		}
+		return index
+	}
+	for title, test := range map[string]struct {
+		put       func(ref name.Reference, n *internet) error
+		manifests int64 // that are fetched
+		want      string
+	}{
+		"many images of the platform": {func(ref name.Reference, n *internet) error {
+			return remote.WriteIndex(ref, indexOf(small, 0), remote.WithTransport(n))
+		}, 2, ""},
+		"many large images": {func(ref name.Reference, n *internet) error {
+			return remote.WriteIndex(ref, indexOf(large, 0), remote.WithTransport(n))
+		}, 1, "indexes, manifests and configurations may have"},
+		"large images said to be small": {func(ref name.Reference, n *internet) error {
+			return remote.WriteIndex(ref, indexOf(large, 100), remote.WithTransport(n))
+		}, 2, "which indexes, manifests and configurations may have"},
+		"a large image": {func(ref name.Reference, n *internet) error {
+			return remote.Write(ref, large[0], remote.WithTransport(n))
+		}, 1, "which indexes, manifests and configurations may have"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			n := newInternet()
+			ref, err := name.ParseReference("docker.io/team/app:v1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.put(ref, n); err != nil {
+				t.Fatal(err)
+			}
+			counted := &reading{RoundTripper: n}
+			r := open(t, Options{Transport: counted})
+			status, _, body := get(t, r, "team/app", "v1", "docker.io")
+			if want := map[bool]int{true: 200, false: 403}[test.want == ""]; status != want || !strings.Contains(body, test.want) {
+				t.Errorf("%d %s", status, body)
+			}
+			if got := counted.manifests.Load(); got != test.manifests {
+				t.Errorf("%d manifests are fetched, want %d", got, test.manifests)
+			}
+			if read, most := counted.read.Load(), int64(maxMetadata+64<<10); read > most {
+				t.Errorf("%d bytes are read, want at most %d", read, most)
+			}
+			if !r.metadata.TryAcquire(maxPullMetadata) {
+				t.Fatal("memory is held after the pull")
+			}
+			r.metadata.Release(maxPullMetadata)
+			if status, _, _ := get(t, r, "team/other", "v1", "docker.io"); status != 403 || r.unreached.error("index.docker.io") != nil || r.unreached.error("docker.io") != nil {
+				t.Errorf("the registry counts as unreachable: %d", status)
+			}
+		})
+	}
+}
+
+// TestPullsShareMemory shows that pulls wait for memory, which a pull holds until it knows its manifests.
+func TestPullsShareMemory(t *testing.T) {
+	t.Parallel()
+	n := newInternet()
+	r := open(t, Options{Transport: n})
+	n.push(t, "docker.io/library/nginx:1.27")
+	if !r.metadata.TryAcquire(maxPullMetadata - pullMetadata + 1) {
+		t.Fatal("memory is held without a pull")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	asked := n.asked.Load()
+	if err := r.pull(ctx, "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err == nil || n.asked.Load() != asked {
+		t.Errorf("a pull does not wait for memory: %v", err)
+	}
+	r.metadata.Release(1)
+	if err := r.pull(t.Context(), "docker.io/library/nginx", "docker.io/library/nginx", "1.27"); err != nil {
+		t.Error(err)
+	}
+}
+
 // What a pod's events say, because containerd shows the message of a 403.
 func TestAMissingImageSaysWhatToDo(t *testing.T) {
 	t.Parallel()

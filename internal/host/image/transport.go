@@ -105,8 +105,8 @@ func (r *Registry) put(ctx context.Context, reference string, image v1.Image) er
 	if err != nil {
 		return err
 	}
-	if manifest.Config.Size > maxMetadata {
-		return fmt.Errorf("the configuration of %s has %d bytes, and may have %d", reference, manifest.Config.Size, maxMetadata)
+	if err := checkMetadataSize("the configuration of "+reference, manifest.Config.Size); err != nil {
+		return err
 	}
 	ref, err := r.insideReference(reference)
 	if err != nil {
@@ -139,16 +139,21 @@ func (r *Registry) dropUploads(ctx context.Context, repository string) error {
 // putIndex stores an index under a reference, and the one of its images that machines can run. The others stay
 // where they are: the index is what it is elsewhere, with the same digest.
 func (r *Registry) putIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
+	image, err := imageForMachines(index)
+	if err != nil {
+		return err
+	}
+	return r.putIndexed(ctx, reference, index, image)
+}
+
+// putIndexed stores an index and the image of it that is given; nil for none.
+func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.ImageIndex, image v1.Image) error {
 	repository, _, err := split(reference)
 	if err != nil {
 		return err
 	}
-	images, err := forMachines(index)
-	if err != nil {
-		return err
-	}
 	defer r.cache.begin(r.stored(repository))()
-	for _, image := range images {
+	if image != nil {
 		digest, err := image.Digest()
 		if err != nil {
 			return err
@@ -164,23 +169,41 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 	return remote.Put(ref, index, r.direct(ctx)...)
 }
 
-// forMachines are the images of an index that machines can run.
-func forMachines(index v1.ImageIndex) (images []v1.Image, err error) {
+// imageForMachines is the image of an index that machines run; nil when it has none. An index may name any number of them,
+// so no other manifest is fetched.
+func imageForMachines(index v1.ImageIndex) (v1.Image, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range manifest.Manifests {
-		if !m.MediaType.IsImage() || m.Platform != nil && !m.Platform.Satisfies(platform) {
-			continue
+	var found *v1.Descriptor
+	for i := range manifest.Manifests {
+		m := &manifest.Manifests[i]
+		if m.MediaType.IsImage() && fitness(m.Platform) > 0 && (found == nil || fitness(m.Platform) > fitness(found.Platform)) {
+			found = m
 		}
-		image, err := index.Image(m.Digest)
-		if err != nil {
-			return nil, err
-		}
-		images = append(images, image)
 	}
-	return images, nil
+	if found == nil {
+		return nil, nil
+	}
+	if err := checkMetadataSize("the manifest "+found.Digest.String(), found.Size); err != nil {
+		return nil, err
+	}
+	return index.Image(found.Digest)
+}
+
+// fitness says how well an image of a platform runs on machines: 0 is not at all. One for a newer processor of the
+// architecture is worse than one for all of them, and one that does not say its platform is the last resort.
+func fitness(p *v1.Platform) int {
+	switch {
+	case p == nil:
+		return 1
+	case !p.Satisfies(platform):
+		return 0
+	case p.Variant == "" || p.Architecture == "arm64" && p.Variant == "v8":
+		return 3
+	}
+	return 2
 }
 
 // get finds an image in the storage.

@@ -1,0 +1,73 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+const (
+	// metadataTime bounds the reading of a manifest, so that a slow registry does not hold the memory of others.
+	metadataTime = time.Minute
+	// pullMetadata is what a pull may hold in memory until its manifests are known: those of an index and of an image,
+	// and a configuration.
+	pullMetadata = 3 * maxMetadata
+	// maxPullMetadata is what all pulls may hold. The others wait.
+	maxPullMetadata = 16 * pullMetadata
+)
+
+// boundedMetadata is a transport to registries that bounds the bodies of all answers but those to requests for blobs: the
+// library reads manifests of 100 MiB into memory. It reads blobs as long as their descriptors say.
+type boundedMetadata struct{ http.RoundTripper }
+
+func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error) {
+	asked := request // by the library, which may have been redirected
+	for asked.Response != nil && asked.Response.Request != nil {
+		asked = asked.Response.Request
+	}
+	if strings.Contains(asked.URL.Path, "/blobs/") {
+		return t.RoundTripper.RoundTrip(request)
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), metadataTime)
+	response, err := t.RoundTripper.RoundTrip(request.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Request = request // not the one with the context that ends
+	response.Body = &metadataBody{ReadCloser: response.Body, of: asked.URL.Path, left: maxMetadata, cancel: cancel}
+	return response, nil
+}
+
+// checkMetadataSize refuses metadata of a size that is not read into memory.
+func checkMetadataSize(of string, size int64) error {
+	if size < 0 || size > maxMetadata {
+		return fmt.Errorf("%s has %d bytes, and indexes, manifests and configurations may have %s", of, size, humanize.IBytes(maxMetadata))
+	}
+	return nil
+}
+
+type metadataBody struct {
+	io.ReadCloser
+	of     string
+	left   int64
+	cancel context.CancelFunc
+}
+
+func (b *metadataBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("%s is longer than %s, which indexes, manifests and configurations may have", b.of, humanize.IBytes(maxMetadata))
+	}
+	return n, err
+}
+
+func (b *metadataBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
