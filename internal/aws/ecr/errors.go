@@ -1,9 +1,13 @@
 package ecr
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+
+	"github.com/coracle-eks/coracle/internal/host/image"
 )
 
 func message(format string, args ...any) *string { return new(fmt.Sprintf(format, args...)) }
@@ -14,6 +18,14 @@ func invalidParameter(format string, args ...any) error {
 
 func repositoryNotFound(at registry, name string) error {
 	return &types.RepositoryNotFoundException{Message: message("The repository with name '%s' does not exist in the registry with id '%s'", name, at.account)}
+}
+
+// limitExceeded is the error of the registry that something cannot be stored now; other errors stay as they are.
+func limitExceeded(err error) error {
+	if errors.Is(err, image.ErrFull) || errors.Is(err, image.ErrTooManyUploads) {
+		return &types.LimitExceededException{Message: aws.String(err.Error())}
+	}
+	return err
 }
 
 // notScanned refuses what would have to look for vulnerabilities.

@@ -249,7 +249,7 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		return nil, invalidParameter("Invalid parameter at 'ImageManifest' failed to satisfy constraint: %v", invalid)
 	}
 	if err != nil {
-		return nil, err
+		return nil, limitExceeded(err)
 	}
 	return &ecr.PutImageOutput{Image: &types.Image{
 		RegistryId: aws.String(at.account), RepositoryName: aws.String(name), ImageManifest: in.ImageManifest, ImageManifestMediaType: aws.String(m.MediaType),

@@ -87,7 +87,7 @@ func (s *Service) InitiateLayerUpload(ctx context.Context, in *ecr.InitiateLayer
 	}
 	id, err := s.images.StartUpload(ctx, at.full(name))
 	if err != nil {
-		return nil, err
+		return nil, limitExceeded(err)
 	}
 	return &ecr.InitiateLayerUploadOutput{UploadId: aws.String(id), PartSize: aws.Int64(partSize)}, nil
 }
@@ -119,7 +119,7 @@ func (s *Service) UploadLayerPart(ctx context.Context, in *ecr.UploadLayerPartIn
 	case errors.Is(err, image.ErrUploadUnknown):
 		return nil, uploadNotFound(at, name, id)
 	case err != nil:
-		return nil, err
+		return nil, limitExceeded(err)
 	case !added:
 		return nil, &types.InvalidLayerPartException{Message: message("The part begins at byte %d, but the last byte received was %d", first, size-1),
 			RegistryId: aws.String(at.account), RepositoryName: aws.String(name), UploadId: aws.String(id), LastValidByteReceived: aws.Int64(size - 1)}

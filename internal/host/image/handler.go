@@ -113,6 +113,18 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 		}
 	}
 
+	if request.Method == http.MethodPost {
+		if err := r.checkUploads(r.canonical(host) + "/" + repository); err != nil {
+			return refuseUpload(err)
+		}
+	} else if request.Method == http.MethodPatch || request.Method == http.MethodPut {
+		body, err := r.space.reserveBody(r.options.Dir, request)
+		if err != nil {
+			return refuseUpload(err)
+		}
+		defer body.free()
+	}
+
 	// What follows is the library's, on the repository's name in the storage.
 	stored := r.stored(host + "/" + repository)
 	query.Del("mount") // as ECR, which takes every layer by upload
@@ -123,6 +135,17 @@ func (r *handler) serve(w http.ResponseWriter, request *http.Request) error {
 	inner.RequestURI = inner.URL.RequestURI()
 	r.serveStorage(&relocated{ResponseWriter: w, from: "/v2/" + stored + "/", to: "/v2/" + named + repository + "/"}, inner)
 	return nil
+}
+
+// refuseUpload says why something cannot be pushed now.
+func refuseUpload(err error) error {
+	switch {
+	case errors.Is(err, ErrFull):
+		return &Refusal{http.StatusInsufficientStorage, "DENIED", err.Error()}
+	case errors.Is(err, ErrTooManyUploads):
+		return &Refusal{http.StatusTooManyRequests, "TOOMANYREQUESTS", err.Error()}
+	}
+	return err
 }
 
 // isNoName reports whether a part of a path means a place in the path, or nothing.

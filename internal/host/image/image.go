@@ -120,6 +120,9 @@ func Open(o Options) (*Registry, error) {
 			"filesystem": configuration.Parameters{"rootdirectory": root},
 			"delete":     configuration.Parameters{"enabled": true},
 			"redirect":   configuration.Parameters{"disable": true},
+			"maintenance": configuration.Parameters{"uploadpurging": map[any]any{
+				"enabled": true, "age": uploadLife.String(), "interval": "1h", "dryrun": false,
+			}},
 		},
 		// An index may name images of platforms that were not fetched.
 		Validation: configuration.Validation{Manifests: configuration.ValidationManifests{Indexes: configuration.ValidationIndexes{Platforms: "none"}}},

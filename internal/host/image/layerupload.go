@@ -5,8 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/distribution/distribution/v3"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -27,10 +33,59 @@ func (r *Registry) Layer(ctx context.Context, repository, digestOf string) (size
 // ErrUploadUnknown says that there is no such upload, or no longer.
 var ErrUploadUnknown = errors.New("no such upload")
 
+// maxUploads bounds the unfinished uploads to the repositories of a registry, which is an account's in a region.
+const maxUploads = 1000
+
+// uploadLife is how long an unfinished upload is kept.
+const uploadLife = 24 * time.Hour
+
+// ErrTooManyUploads is the error of an upload that is not begun before others have ended.
+var ErrTooManyUploads = fmt.Errorf("the registry has %d unfinished layer uploads: complete some, or wait until they expire %s after they began", maxUploads, uploadLife)
+
+// checkUploads refuses another upload to the registry of a repository when it has too many that are unfinished, or when the disk is
+// nearly full.
+func (r *Registry) checkUploads(repository string) error {
+	host, _, _ := strings.Cut(r.stored(repository), "/")
+	uploads := 0
+	err := filepath.WalkDir(r.repositoryDir(host), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it ended meanwhile
+		case err != nil:
+			return err
+		case d.Name() != "_uploads":
+			if strings.HasPrefix(d.Name(), "_") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		all, err := os.ReadDir(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if uploads += len(all); uploads >= maxUploads {
+			return ErrTooManyUploads
+		}
+		return fs.SkipDir
+	})
+	if err != nil {
+		return err
+	}
+	release, err := r.space.reserve(r.options.Dir, nil)
+	if err != nil {
+		return err
+	}
+	release()
+	return nil
+}
+
 // StartUpload begins the upload of a layer.
 func (r *Registry) StartUpload(ctx context.Context, repository string) (id string, err error) {
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
+		return "", err
+	}
+	if err := r.checkUploads(repository); err != nil {
 		return "", err
 	}
 	upload, err := repo.Blobs(ctx).Create(ctx)
@@ -50,6 +105,11 @@ func (r *Registry) AppendUpload(ctx context.Context, repository, id string, offs
 	if upload.Size() != offset {
 		return upload.Size(), false, upload.Close()
 	}
+	release, err := r.space.reserve(r.options.Dir, []v1.Descriptor{{Size: int64(len(part))}})
+	if err != nil {
+		return 0, false, errors.Join(err, upload.Close())
+	}
+	defer release()
 	_, err = upload.Write(part)
 	size = upload.Size()
 	return size, true, errors.Join(err, upload.Close())
@@ -107,6 +167,11 @@ func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType s
 	if err != nil {
 		return Manifest{}, err
 	}
+	release, err := r.space.reserve(r.options.Dir, []v1.Descriptor{{Size: int64(len(payload))}})
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer release()
 	r.commits.RLock()
 	defer r.commits.RUnlock()
 	if _, err := manifests.Put(ctx, m); err != nil {

@@ -1,7 +1,10 @@
 package image
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"sync"
 
 	"github.com/dustin/go-humanize"
@@ -12,11 +15,27 @@ import (
 // leastFree is how many bytes of the data directory's disk images leave: etcd and every cluster stop when it is full.
 const leastFree = 2 << 30
 
+// ErrFull is the error of an upload for which the disk of the data directory has no space.
+var ErrFull = errors.New("the disk of the data directory is nearly full: free some space")
+
 // space reserves disk space for images while they are stored, so that images that are stored at once do not fill the
 // disk together. Anybody in a VPC may cause an image to be pulled, without credentials.
 type space struct {
 	mu       sync.Mutex
 	reserved int64
+	// free measures the bytes that the disk of a directory has free; set by tests only.
+	free func(dir string) (int64, error)
+}
+
+func (s *space) measure(dir string) (int64, error) {
+	if s.free != nil {
+		return s.free(dir)
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return int64(disk.Bavail) * int64(disk.Bsize), nil
 }
 
 // reserve reserves the space of blobs, as their descriptors state it, on the disk of dir. release gives it back once the blobs
@@ -29,15 +48,15 @@ func (s *space) reserve(dir string, blobs []v1.Descriptor) (release func(), err 
 		}
 		need += b.Size
 	}
-	var disk unix.Statfs_t
-	if err := unix.Statfs(dir, &disk); err != nil {
-		return nil, fmt.Errorf("free space of %s: %w", dir, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free := int64(disk.Bavail)*int64(disk.Bsize) - s.reserved
+	free, err := s.measure(dir)
+	if err != nil {
+		return nil, err
+	}
+	free -= s.reserved
 	if need > free-leastFree {
-		return nil, fmt.Errorf("it has %s, and the disk of the data directory has %s to spare: free some space",
+		return nil, fmt.Errorf("%w: it has %s, and the disk of the data directory has %s to spare", ErrFull,
 			humanize.IBytes(uint64(need)), humanize.IBytes(uint64(max(0, free-leastFree))))
 	}
 	s.reserved += need
@@ -46,4 +65,60 @@ func (s *space) reserve(dir string, blobs []v1.Descriptor) (release func(), err 
 		defer s.mu.Unlock()
 		s.reserved -= need
 	}, nil
+}
+
+// bytesPerReservation is how much of an upload is written between two checks of the disk.
+const bytesPerReservation = 8 << 20
+
+// spaced is the body of an upload, whose length need not be known. While it is read, the space of what comes next is
+// reserved. Close gives it back.
+type spaced struct {
+	io.ReadCloser
+	space   *space
+	dir     string
+	left    int64  // of what is reserved
+	release func() // nil for nothing reserved
+}
+
+// reserveBody replaces the body of an upload by one that stops at a full disk. It refuses what does not fit from the
+// beginning.
+func (s *space) reserveBody(dir string, request *http.Request) (body *spaced, err error) {
+	if request.ContentLength > maxLayer {
+		return nil, &Refusal{http.StatusRequestEntityTooLarge, "SIZE_INVALID", fmt.Sprintf("a layer may have %s", humanize.IBytes(maxLayer))}
+	}
+	body = &spaced{ReadCloser: request.Body, space: s, dir: dir}
+	if err := body.reserve(max(request.ContentLength, 0)); err != nil {
+		return nil, err
+	}
+	body.free() // a client that sends nothing takes no space from others
+	body.left = 0
+	request.Body = body
+	return body, nil
+}
+
+func (b *spaced) reserve(size int64) error {
+	b.free()
+	release, err := b.space.reserve(b.dir, []v1.Descriptor{{Size: size}})
+	if err == nil {
+		b.left, b.release = size, release
+	}
+	return err
+}
+
+func (b *spaced) free() {
+	if b.release != nil {
+		b.release()
+		b.release = nil
+	}
+}
+
+func (b *spaced) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		if err := b.reserve(bytesPerReservation); err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
