@@ -27,7 +27,7 @@ var Connections = map[string]string{
 
 	"internal/daemon/front.go config":           inProcess,
 	"internal/host/image/transport.go put":      inProcess,
-	"internal/host/image/transport.go putIndex": inProcess,
+	"internal/host/image/transport.go putIndexed": inProcess,
 	"internal/host/image/transport.go get":      inProcess,
 	"internal/host/image/public.go pull":        "it is given the transport of package outbound",
 

@@ -141,7 +141,7 @@ func (r *Registry) pull(ctx context.Context, from, to, reference string) error {
 	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(boundedMetadata{r.options.Transport}),
 		remote.WithAuth(authn.Anonymous), remote.WithPlatform(platform), remote.WithRetryPredicate(func(error) bool { return false })}
 	if err := r.metadata.Acquire(ctx, pullMetadata); err != nil {
-		return r.refuse(source, host, err)
+		return Denied(fmt.Sprintf("fetch %s: too many images are being fetched: try again later", source))
 	}
 	held := int64(pullMetadata)
 	defer func() { r.metadata.Release(held) }()
