@@ -19,6 +19,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/metrics"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -138,11 +139,12 @@ func (d *daemon) serveMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", d.Metrics())
 	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(connlimit.New(l, connlimit.Limits{Share: "metrics", PerSource: 16, Total: 64})); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil

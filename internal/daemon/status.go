@@ -156,9 +156,24 @@ func disk(ctx context.Context, dir string) (admin.Disk, error) {
 		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil { // otherwise it has vanished
 			out.Used += st.Blocks * 512
 		}
+		return nil
+	}
+	// A machine that moves directories while they are walked can make them look deeper than they are.
+	const deepest = 10_000
+	depth := 0
+	enter := func(int) error {
+		if depth++; depth > deepest {
+			return fmt.Errorf("directories are deeper than %d", deepest)
+		}
 		return ctx.Err()
 	}
-	_ = filetree.Walk(dir, filetree.Visitor{Leave: count}) // what cannot be read is not counted
+	leave := func(at int, name string, isDir bool) error {
+		if isDir {
+			depth--
+		}
+		return count(at, name, isDir)
+	}
+	_ = filetree.Walk(dir, filetree.Visitor{Enter: enter, Leave: leave}) // what cannot be read is not counted
 	return out, ctx.Err()
 }
 

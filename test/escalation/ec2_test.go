@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // passAdmin lets mallory pass the role that may do everything.
@@ -410,6 +412,14 @@ func aPolicy(w *world) {
 	w.id = *out.PolicyARN
 }
 
+// member puts an instance into the group, as its controller does; w.id is its ID.
+func (w *world) member() {
+	w.id = "i-0123456789abcdef0"
+	w.do(record.AutoScalingInstances(w.Store).Put(w.t.Context(), record.EC2Key(account, region, w.id), record.AutoScalingInstance{
+		ID: w.id, GroupName: "group", InstanceType: "m5.large", State: asgtypes.LifecycleStateInService, Weight: 1,
+	}))
+}
+
 // creates creates a group, as mallory.
 func creates(version string, edit func(*world, *autoscaling.CreateAutoScalingGroupInput)) func(*world) error {
 	return func(w *world) error {
@@ -459,6 +469,21 @@ func onlyType(name string) []statement {
 }
 
 var groupPaths = []path{
+	{
+		name:  "autoscaling: TerminateInstanceInAutoScalingGroup of another group's instance, in the name of one's own",
+		given: func(w *world) { aGroup(w); w.member() },
+		needs: []statement{allow("autoscaling:*").except(groupARN)},
+		stops: []statement{allow("autoscaling:TerminateInstanceInAutoScalingGroup").on(groupARN)},
+		try: func(w *world) error {
+			err := failed(w.me.asg.TerminateInstanceInAutoScalingGroup(w.t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+				AutoScalingGroupName: p("own"), InstanceId: &w.id, ShouldDecrementDesiredCapacity: aws.Bool(false),
+			}))
+			if errorCode(err) == "ValidationError" && strings.Contains(err.Error(), "is not part of Auto Scaling group own") {
+				return nil // with the permission it is refused for what it is
+			}
+			return err
+		},
+	},
 	{
 		name: "autoscaling: DeletePolicy of another group's policy by its ARN", given: aPolicy,
 		needs: []statement{allow("autoscaling:*").except(groupARN)}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},

@@ -1,6 +1,8 @@
 package escalation
 
 import (
+	"strings"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
@@ -66,6 +68,27 @@ func listsTheirs(w *world) error {
 }
 
 var otherPaths = []path{
+	{
+		name: "ssm: GetParametersByPath of a denied path, by an ARN with a slash too many", given: parameter,
+		needs: []statement{allow("ssm:*")}, hinders: []statement{deny("ssm:*").on(strings.Replace(imageARN, "/image", "*", 1))},
+		try: func(w *world) error {
+			return failed(w.me.ssm.GetParametersByPath(w.t.Context(), &ssm.GetParametersByPathInput{
+				Path: p("arn:aws:ssm:" + region + ":" + account + ":parameter//app"),
+			}))
+		},
+	}, {
+		name: "ssm: GetParameter of a denied parameter, by an ARN with a slash too many", given: parameter,
+		needs: []statement{allow("ssm:*")}, hinders: []statement{deny("ssm:*").on(imageARN)},
+		try: func(w *world) error {
+			for _, name := range []string{strings.Replace(imageARN, "parameter/", "parameter//", 1), imageARN, imageName} {
+				err := failed(w.me.ssm.GetParameter(w.t.Context(), &ssm.GetParameterInput{Name: &name}))
+				if errorCode(err) != "ValidationException" { // with the permission the first is refused for what it is
+					return err
+				}
+			}
+			return nil
+		},
+	},
 	{
 		name: "ssm: PutParameter that others launch from", given: parameter, needs: []statement{allow("ssm:Get*")},
 		stops: []statement{allow("ssm:PutParameter").on(imageARN)}, try: puts,

@@ -106,9 +106,15 @@ func tooSmall(g record.AutoScalingGroup) error {
 
 // TerminateInstanceInAutoScalingGroup terminates an instance; another takes its place unless the desired capacity goes down with it.
 func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *autoscaling.TerminateInstanceInAutoScalingGroupInput) (*autoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
+	if in.InstanceId == nil || len(in.InstanceIds) > 0 {
+		return nil, validation("InstanceId is required: coracle terminates one instance per request, and takes no InstanceIds")
+	}
 	i, err := s.member(ctx, *in.InstanceId)
 	if err != nil {
 		return nil, err
+	}
+	if group := in.AutoScalingGroupName; group != nil && *group != i.GroupName {
+		return nil, validation("The instance %s is not part of Auto Scaling group %s.", i.ID, *group)
 	}
 	var activity types.Activity
 	_, err = s.change(ctx, &i.GroupName, func(g *record.AutoScalingGroup) ([]store.Op, error) {

@@ -34,12 +34,19 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	}
 	if name := member("AutoScalingGroupName"); name != nil {
 		names = []string{*name}
-	} else if id := member("InstanceId"); id != nil {
-		if i, err := s.member(ctx, *id); err == nil {
-			names = []string{i.GroupName}
+	}
+	// An instance and the ARN of a policy name a group, whatever else the request names.
+	if operation != "CreateAutoScalingGroup" { // which takes an instance as its model
+		var ids []string
+		if f := v.FieldByName("InstanceIds"); f.IsValid() {
+			ids, _ = f.Interface().([]string)
+		}
+		for _, id := range append(slices.Clone(ids), aws.ToString(member("InstanceId"))) {
+			if i, err := s.member(ctx, id); err == nil && !slices.Contains(names, i.GroupName) {
+				names = append(names, i.GroupName)
+			}
 		}
 	}
-	// A policy's ARN names the group, whatever else the request names.
 	if group, _, ok := cutPolicyARN(aws.ToString(member("PolicyName"))); ok && !slices.Contains(names, group) {
 		names = append(names, group)
 	}

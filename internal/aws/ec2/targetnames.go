@@ -3,6 +3,7 @@ package ec2
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -113,6 +114,11 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 			}
 		}
 		return all, nil
+	case *ec2.AssociateRouteTableInput:
+		if strings.HasPrefix(aws.ToString(request.GatewayId), "igw-") {
+			return []namedID{{types.ResourceTypeInternetGateway, *request.GatewayId}}, nil
+		}
+		return nil, nil
 	case *ec2.DisassociateRouteTableInput:
 		return s.routed(in, aws.ToString(request.AssociationId))
 	case *ec2.ReplaceRouteTableAssociationInput:

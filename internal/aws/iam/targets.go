@@ -92,6 +92,9 @@ func (s *Service) resource(ctx context.Context, operation string, in reflect.Val
 	case text(in, "AWSServiceName") != "":
 		service := text(in, "AWSServiceName")
 		t.Resource = arn + "role/aws-service-role/" + service + "/" + linkedRoles[service].name
+		if suffix := text(in, "CustomSuffix"); suffix != "" {
+			t.Resource += "_" + suffix
+		}
 		return nil
 	case text(in, "RoleName") != "":
 		return describe(ctx, s.roles, record.Role.ARN, text(in, "RoleName"), path, "role", t)

@@ -20,7 +20,7 @@ import (
 func (s *Service) own(ctx context.Context, r reference) (store.Row[record.Parameter], error) {
 	at := placeOf(ctx)
 	row, err := s.parameters.Get(ctx, at.key(r.name))
-	if errors.Is(err, store.ErrNotFound) && strings.HasPrefix(r.asked, "arn:") {
+	if errors.Is(err, store.ErrNotFound) && strings.HasPrefix(r.asked, "arn:") && strings.Count(r.name, "/") == 1 {
 		// The ARN of "name" is also that of "/name".
 		row, err = s.parameters.Get(ctx, at.key(strings.TrimPrefix(r.name, "/")))
 	}
@@ -125,7 +125,7 @@ const maxByPath = 10
 
 // GetParametersByPath is the parameters of a hierarchy. It is how tools ask for all images of a version.
 func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (*ssm.GetParametersByPathOutput, error) {
-	path := strings.TrimPrefix(*in.Path, placeOf(ctx).arn(""))
+	path := placeOf(ctx).path(*in.Path)
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}

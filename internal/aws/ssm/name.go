@@ -62,6 +62,14 @@ type reference struct {
 	selector string // "" for the latest version, else "3" or a label
 }
 
+// path is the hierarchy that a request names by path or ARN.
+func (at place) path(asked string) string {
+	if rest, ok := strings.CutPrefix(asked, at.arn("")); ok {
+		return "/" + strings.TrimPrefix(rest, "/")
+	}
+	return asked
+}
+
 func (at place) refer(asked string) (reference, error) {
 	r := reference{asked: asked, name: asked}
 	if rest, ok := strings.CutPrefix(asked, "arn:"); ok {
@@ -73,9 +81,11 @@ func (at place) refer(asked string) (reference, error) {
 			return r, notFound(asked)
 		}
 		r.name = strings.TrimPrefix(parts[4], "parameter")
-		name, selector, _ := strings.Cut(r.name, ":")
 		// The ARN of "/a" and that of "a" are the same; only a name with one level can be either.
-		r.name, r.selector = name, selector
+		r.name, r.selector, _ = strings.Cut(r.name, ":")
+		if !nameForm.MatchString(r.name) || strings.Contains(r.name, "//") || strings.HasSuffix(r.name, "/") {
+			return r, validation("Invalid parameter ARN: %s", asked)
+		}
 		return r, nil
 	}
 	r.name, r.selector, _ = strings.Cut(asked, ":")

@@ -24,6 +24,7 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 			}
 			t.Resource = placeOf(ctx).arn(r.name)
 			if row, err := s.own(ctx, r); err == nil {
+				t.Resource = row.Value.ARN()
 				for k, v := range row.Value.Tags {
 					t.Conditions["aws:ResourceTag/"+k] = []string{v}
 				}
@@ -48,8 +49,11 @@ func (s *Service) Targets(ctx context.Context, operation string, input any) ([]w
 	case *ssm.GetParametersInput:
 		return on(in.Names...), nil
 	case *ssm.GetParametersByPathInput:
-		t := on(*in.Path)
-		t[0].Resource = strings.TrimSuffix(t[0].Resource, "/")
+		path := placeOf(ctx).path(*in.Path)
+		t := []wire.Target{{Action: "ssm:" + operation, Resource: placeOf(ctx).arn(path), Conditions: make(map[string][]string)}}
+		if path != "/" {
+			t[0].Resource = strings.TrimSuffix(t[0].Resource, "/")
+		}
 		if aws.ToBool(in.Recursive) {
 			t[0].Conditions["ssm:Recursive"] = []string{"true"}
 		}

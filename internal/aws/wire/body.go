@@ -77,7 +77,6 @@ func (m *Mux) readRest(b *buffer, r *request) error {
 // readUpTo reads the body until the buffer has limit bytes, and one more to see whether there are more. It takes what the body has from what all
 // bodies may have, until the buffer is given back. What does so has to arrive within a time.
 func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration) error {
-	expected := false
 	for {
 		have := int64(b.in.Len())
 		if have > limit {
@@ -93,8 +92,8 @@ func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration)
 					Message: "Too many large requests are being read. Please try again.",
 				}
 			}
-			if !expected {
-				expected = true
+			if r.expected != within {
+				r.expected = within
 				r.expect(within)
 			}
 			b.held += bodyChunk
@@ -113,7 +112,8 @@ func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration)
 	}
 	r.unread = int64(b.in.Len()) > limit
 	r.body = b.in.Bytes()
-	if expected && !r.unread {
+	if r.expected > 0 && !r.unread {
+		r.expected = 0
 		r.expect(0)
 	}
 	return nil

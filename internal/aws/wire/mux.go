@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -218,6 +219,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		var events *stream
 		if service, events, err = m.answer(c, buffer, r, header, &status); events != nil {
 			buffer.giveBack()
+			buffer.in, r.body = bytes.Buffer{}, nil // for as long as the stream
 			m.send(events, w, r, c)
 			observe(service, c, http.StatusOK, m.options.Now().Sub(c.time))
 			return

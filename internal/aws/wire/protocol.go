@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // A protocol knows how requests name their operation and carry their input, and how responses carry output and errors.
@@ -38,8 +39,10 @@ type request struct {
 	reads  *http.ResponseController // of the connection; nil in this process
 	body   []byte
 	unread bool // there is more of the body
-	id     string
-	labels []string // of the path, in the order of the operation's URI
+	// expected is the time within which the part of the body that is being read has to arrive; 0 when none is set.
+	expected time.Duration
+	id       string
+	labels   []string // of the path, in the order of the operation's URI
 
 	// spill sends what an encoder has written so far of a response that is large, with status 200, and gives the buffer back empty. Its memory is
 	// then not that of the whole response. Nil: none of it can be sent before the end.

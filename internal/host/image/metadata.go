@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error
 	for asked.Response != nil && asked.Response.Request != nil {
 		asked = asked.Response.Request
 	}
-	if strings.Contains(asked.URL.Path, "/blobs/") {
+	if isBlob(asked.URL.Path) {
 		return t.RoundTripper.RoundTrip(request)
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), metadataTime)
@@ -42,6 +43,12 @@ func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error
 	response.Request = request // not the one with the context that ends
 	response.Body = &metadataBody{ReadCloser: response.Body, of: asked.URL.Path, left: maxMetadata, cancel: cancel}
 	return response, nil
+}
+
+// isBlob reports whether a path is that of a blob: /v2/<repository>/blobs/<digest>. A repository may have any name.
+func isBlob(path string) bool {
+	parent, digest := filepath.Split(path)
+	return strings.HasSuffix(parent, "/blobs/") && strings.Contains(digest, ":")
 }
 
 // checkMetadataSize refuses metadata of a size that is not read into memory.
