@@ -29,7 +29,7 @@ const (
 	from, to = "1.35", "1.36"
 
 	// joinTimeout and drainTimeout are shorter than EKS's, so that what never comes about is known soon.
-	joinTimeout, drainTimeout = 100 * time.Second, 100 * time.Second
+	joinTimeout, drainTimeout = 150 * time.Second, 100 * time.Second
 )
 
 // cluster is a site, and what these tests do there.
