@@ -25,11 +25,11 @@ var Connections = map[string]string{
 	"internal/daemon/demo.go config":         command,
 	"internal/daemon/up.go healthy":          command,
 
-	"internal/daemon/front.go config":           inProcess,
-	"internal/host/image/transport.go put":      inProcess,
+	"internal/daemon/front.go config":             inProcess,
+	"internal/host/image/transport.go put":        inProcess,
 	"internal/host/image/transport.go putIndexed": inProcess,
-	"internal/host/image/transport.go get":      inProcess,
-	"internal/host/image/public.go pull":        "it is given the transport of package outbound",
+	"internal/host/image/transport.go get":        inProcess,
+	"internal/host/image/public.go pull":          "it is given the transport of package outbound",
 
 	"internal/daemon/object.go openObjects":             apiServer,
 	"internal/cluster/addon/kubectl.go newKubectl":      apiServer,
