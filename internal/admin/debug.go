@@ -64,7 +64,8 @@ func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
 	return c.copy(ctx, "/metrics", w)
 }
 
-// Profile copies one of the [Profiles] to w, as "go tool pprof" and "go tool trace" read it. Those of a span of time take that long.
+// Profile copies one of the [Profiles] to w, as "go tool pprof" and "go tool trace" read it. Those of a span of time
+// take that long.
 func (c *Client) Profile(ctx context.Context, name string, span time.Duration, w io.Writer) error {
 	query := url.Values{"seconds": {strconv.Itoa(max(1, int(span.Seconds())))}}
 	if name != "profile" && name != "trace" {

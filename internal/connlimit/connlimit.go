@@ -1,13 +1,14 @@
-// Package connlimit bounds how many connections this process has open: for each source address, for each listener, for each
-// tenant that shares the process, and in all.
+// Package connlimit bounds how many connections this process has open: for each source address, for each listener, for
+// each tenant that shares the process, and in all.
 //
 // A server that answers machines and pods is one process for all of them. Without a bound, one pod that opens connections and says
 // nothing takes the memory and the file descriptors that everybody else needs; timeouts only make it open them again.
 //
-// The bound of the process is a half of the file descriptors that it may have (RLIMIT_NOFILE). The other half is for files and
-// for the process's own connections. A share is what one tenant has of the bound, such as a VPC or a cluster. A share may take no
-// more descriptors than are left free for all others: one share alone gets a half of the bound, two get a third each, and the
-// same part always stays free for the next. So no VPC or cluster closes the process to the others.
+// The bound of the process is a half of the file descriptors that it may have (RLIMIT_NOFILE). The other half is for
+// files and for the process's own connections. A share is what one tenant has of the bound, such as a VPC or a
+// cluster. A share may take no more descriptors than are left free for all others: one share alone gets a half of the
+// bound, two get a third each, and the same part always stays free for the next. So no VPC or cluster closes the
+// process to the others.
 package connlimit
 
 import (
@@ -59,8 +60,8 @@ func (b *budget) release(share string, descriptors int) {
 	}
 }
 
-// Acquire takes file descriptors for connections that come from no [Listener], and reports whether the share may have them.
-// The caller calls release once, when it has closed them.
+// Acquire takes file descriptors for connections that come from no [Listener], and reports whether the share may have
+// them. The caller calls release once, when it has closed them.
 func Acquire(share string, descriptors int) (release func(), ok bool) {
 	b := process()
 	if !b.acquire(share, descriptors) {
@@ -91,8 +92,8 @@ type Listener struct {
 	sources map[netip.Addr]int
 }
 
-// New limits a listener, which must be one of TCP, to so many connections, and to its share of what this process may have. One
-// source gets at most a quarter of the bound of the process.
+// New limits a listener, which must be one of TCP, to so many connections, and to its share of what this process may
+// have. One source gets at most a quarter of the bound of the process.
 func New(l net.Listener, limits Limits) *Listener {
 	return newListener(l, limits, process())
 }

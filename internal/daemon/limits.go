@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// limits are what machines need of the kernel: each has a kubelet, containerd and pods that watch files. A machine has the share of one
-// user, and all machines without user namespaces share that of the host's root. No limit that is higher already is changed.
+// limits are what machines need of the kernel: each has a kubelet, containerd and pods that watch files. A machine has
+// the share of one user, and all machines without user namespaces share that of the host's root. No limit that is
+// higher already is changed.
 var limits = map[string]int{
 	"/proc/sys/fs/inotify/max_user_instances": 8192,
 	"/proc/sys/fs/inotify/max_user_watches":   1 << 20,

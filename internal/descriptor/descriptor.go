@@ -1,7 +1,8 @@
 // Package descriptor keeps file descriptors that this program has inherited from the programs that it starts.
 //
-// A shell, a CI runner or a service manager may leave descriptors open in what it starts: a directory of the host that a machine
-// gets is a way out of that machine. Go opens its own files close-on-exec, and knows nothing of those that were there before.
+// A shell, a CI runner or a service manager may leave descriptors open in what it starts: a directory of the host that
+// a machine gets is a way out of that machine. Go opens its own files close-on-exec, and knows nothing of those that
+// were there before.
 package descriptor
 
 import (
@@ -10,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CloseOnExec marks every file descriptor but the standard ones close-on-exec. A program calls it first of all; what it passes
-// on by os.ProcAttr.Files or exec.Cmd.ExtraFiles is passed on still.
+// CloseOnExec marks every file descriptor but the standard ones close-on-exec. A program calls it first of all; what
+// it passes on by os.ProcAttr.Files or exec.Cmd.ExtraFiles is passed on still.
 func CloseOnExec() error {
 	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("keep inherited file descriptors: close_range: %w (Linux 5.11 or newer is needed)", err)

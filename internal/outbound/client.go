@@ -31,10 +31,11 @@ type Options struct {
 	MaxBody int64
 	// Timeout bounds a request of a [Client] with its redirects and its body. Those of a [Transport] end with their contexts.
 	Timeout time.Duration
-	// Proxy is that of the environment (HTTPS_PROXY, NO_PROXY), which is the operator's, unless set. It is reached wherever it is,
-	// and is asked for addresses, not for names: what it resolves a name to would not be checked.
+	// Proxy is that of the environment (HTTPS_PROXY, NO_PROXY), which is the operator's, unless set. It is reached
+	// wherever it is, and is asked for addresses, not for names: what it resolves a name to would not be checked.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Resolve resolves the names that a proxy is asked for, as [net.Resolver.LookupNetIP] does. It is that of the host unless set.
+	// Resolve resolves the names that a proxy is asked for, as [net.Resolver.LookupNetIP] does. It is that of the host
+	// unless set.
 	Resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 

@@ -17,9 +17,9 @@ import (
 
 type dialContext = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// proxied makes the connections of a transport, through the operator's proxy where there is one. A proxy is asked for an address that
-// was resolved and checked here. It would otherwise connect to what its own resolver says, which may be another answer, in the
-// operator's network.
+// proxied makes the connections of a transport, through the operator's proxy where there is one. A proxy is asked for
+// an address that was resolved and checked here. It would otherwise connect to what its own resolver says, which may
+// be another answer, in the operator's network.
 type proxied struct {
 	policy  Policy
 	proxy   func(*http.Request) (*url.URL, error)

@@ -36,9 +36,9 @@ func Trim(name string, offset int64) error {
 	return err
 }
 
-// openLog opens a log, which its writer may have been given to: a machine has its console. A writer can hold a lease on the file
-// (fcntl(2), F_SETLEASE), for which openLog does not wait: the error is unix.EWOULDBLOCK, and the kernel takes the lease away some time
-// later. Logs are regular files, and no symbolic links.
+// openLog opens a log, which its writer may have been given to: a machine has its console. A writer can hold a lease
+// on the file (fcntl(2), F_SETLEASE), for which openLog does not wait: the error is unix.EWOULDBLOCK, and the kernel
+// takes the lease away some time later. Logs are regular files, and no symbolic links.
 func openLog(name string, flag int, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(name, flag|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY, mode)
 	if err != nil {
@@ -94,7 +94,8 @@ func (s *Supervisor) trim() {
 	}
 }
 
-// trimLog keeps the last limit bytes of a log. It leaves a log whose writer holds a lease on it as it is, for the next time.
+// trimLog keeps the last limit bytes of a log. It leaves a log whose writer holds a lease on it as it is, for the next
+// time.
 func trimLog(name string, limit int64) error {
 	info, err := os.Lstat(name)
 	if err != nil {

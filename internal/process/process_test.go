@@ -462,7 +462,8 @@ func TestLogsAreBoundedWhereHolesCannotBeHad(t *testing.T) {
 	}
 }
 
-// A machine has its console open, and can take a lease on it: whoever opens the file for writing then waits for the machine.
+// A machine has its console open, and can take a lease on it: whoever opens the file for writing then waits for the
+// machine.
 func TestALeaseOnALogIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "log")

@@ -323,8 +323,8 @@ func requestsSpot(w *world) error {
 	}))
 }
 
-// fleet launches an instance from a version of the launch template by an instant fleet, as mallory. Such a fleet says in its
-// answer why it could not launch.
+// fleet launches an instance from a version of the launch template by an instant fleet, as mallory. Such a fleet says
+// in its answer why it could not launch.
 func fleet(version string, overrides ...ec2types.FleetLaunchTemplateOverridesRequest) func(*world) error {
 	return func(w *world) error {
 		if len(overrides) == 0 {

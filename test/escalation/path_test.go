@@ -27,8 +27,8 @@ type path struct {
 // all are the paths.
 var all = slices.Concat(iamPaths, sessionPaths, ec2Paths, fleetPaths, groupPaths, eksPaths, otherPaths)
 
-// TestPaths tries each path without the permission that should stop it, which must be refused and change nothing, and then
-// with it, which must succeed: so that it is exactly that permission which stops it.
+// TestPaths tries each path without the permission that should stop it, which must be refused and change nothing, and
+// then with it, which must succeed: so that it is exactly that permission which stops it.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

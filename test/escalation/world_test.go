@@ -61,8 +61,8 @@ type clients struct {
 	ecr *ecr.Client
 }
 
-// world is an account with somebody who may do everything, roles that may, and mallory, who is in the group "crew" and has the policy "own", whose
-// second version, which is not its default, allows everything.
+// world is an account with somebody who may do everything, roles that may, and mallory, who is in the group "crew" and
+// has the policy "own", whose second version, which is not its default, allows everything.
 type world struct {
 	*iamtest.AWS
 	t    *testing.T
@@ -208,8 +208,8 @@ var machineImage = func() *string {
 	return &all[i].ID
 }()
 
-// network is a VPC with two subnets, and a launch template whose first version, the default, has nothing in it, and whose second has the profile of
-// the role that may do everything.
+// network is a VPC with two subnets, and a launch template whose first version, the default, has nothing in it, and
+// whose second has the profile of the role that may do everything.
 func (w *world) network() {
 	w.t.Helper()
 	ctx := w.t.Context()

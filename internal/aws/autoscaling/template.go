@@ -69,9 +69,9 @@ func (s *Service) template(ctx context.Context, spec *types.LaunchTemplateSpecif
 	return &types.LaunchTemplateSpecification{LaunchTemplateId: &id, LaunchTemplateName: new(row.Value.Name), Version: &version}, v.Value.Data, err
 }
 
-// checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a dry run: what the
-// template says must be good, and the caller must be allowed all of it, of every type and in every subnet. Otherwise a group would let its owner
-// do what they may not.
+// checkLaunch refuses a launch template with which the caller could not launch an instance themself, as AWS does by a
+// dry run: what the template says must be good, and the caller must be allowed all of it, of every type and in every
+// subnet. Otherwise a group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, spec *types.LaunchTemplateSpecification, data ec2types.RequestLaunchTemplateData, kinds []string, imageID string, subnets []string) error {
 	if len(subnets) == 0 {
 		subnets = []string{""} // the default ones
@@ -118,7 +118,8 @@ func (s *Service) tryLaunch(ctx context.Context, spec *types.LaunchTemplateSpeci
 	return err
 }
 
-// kinds are the instance types that meet requirements, of the architecture of the launch template's own type, as the controller chooses them.
+// kinds are the instance types that meet requirements, of the architecture of the launch template's own type, as the
+// controller chooses them.
 func (s *Service) kinds(ctx context.Context, data ec2types.RequestLaunchTemplateData, requirements *types.InstanceRequirements) ([]string, error) {
 	var asked ec2types.InstanceRequirementsRequest // the members have the same names
 	text, err := json.Marshal(requirements)

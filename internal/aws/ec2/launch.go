@@ -58,9 +58,9 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 	return out, err
 }
 
-// launch carries a launch out, if the caller may do all that it does: as many instances as there is room for, up to the
-// most that are wanted, or none when there is not room for the least. Under a client token that has been seen, it is what
-// was launched then.
+// launch carries a launch out, if the caller may do all that it does: as many instances as there is room for, up to
+// the most that are wanted, or none when there is not room for the least. Under a client token that has been seen, it
+// is what was launched then.
 func (s *Service) launch(in scope, l *launch) ([]record.Instance, error) {
 	if err := s.mayLaunch(in, l); err != nil {
 		return nil, err

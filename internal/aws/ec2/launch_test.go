@@ -129,7 +129,8 @@ func TestLaunchFromATemplate(t *testing.T) {
 	w.template("eksctl-ironman-nodegroup-ng", data) // the name is free
 }
 
-// A launch template that changes between the authorization of a launch and the launch gives nothing that the caller may not do.
+// A launch template that changes between the authorization of a launch and the launch gives nothing that the caller
+// may not do.
 func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -191,9 +191,9 @@ func (s *Service) instanceConditions(in scope, conditions map[string][]string, r
 	metadataConditions(conditions, r.Metadata)
 }
 
-// mayLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its instance profile. The request
-// was authorized by what it said when it came; what is carried out is authorized again, because a launch template may have changed since,
-// and a fleet launches what its own request does not say.
+// mayLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its instance
+// profile. The request was authorized by what it said when it came; what is carried out is authorized again, because a
+// launch template may have changed since, and a fleet launches what its own request does not say.
 func (s *Service) mayLaunch(in scope, l *launch) error {
 	action, created := "ec2:RunInstances", "RunInstances"
 	switch service, operation := wire.OperationFrom(in.Context); {

@@ -53,7 +53,8 @@ func (h hub) push(t *testing.T, reference string) {
 	}
 }
 
-// An image that a pull-through cache does not have yet takes the permission to import it, also where its repository is there.
+// An image that a pull-through cache does not have yet takes the permission to import it, also where its repository is
+// there.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
 func TestImportsTakeAPermission(t *testing.T) {
 	t.Parallel()

@@ -142,8 +142,8 @@ func (t *usersTemplate) checkUserData(g subject, kind types.AMITypes) error {
 	return g.invalidParameter("User data was not in the MIME multipart format.")
 }
 
-// checkLaunch refuses a launch template from which the caller could not launch a node themself, of every type and in every subnet, as AWS does
-// by a dry run. Otherwise a node group would let its owner do what they may not.
+// checkLaunch refuses a launch template from which the caller could not launch a node themself, of every type and in
+// every subnet, as AWS does by a dry run. Otherwise a node group would let its owner do what they may not.
 func (s *Service) checkLaunch(ctx context.Context, g subject, n record.Nodegroup, t *usersTemplate) error {
 	if t == nil {
 		return nil

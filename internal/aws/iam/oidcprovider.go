@@ -38,9 +38,10 @@ func (s *Service) changeProvider(ctx context.Context, arn *string, edit func(*re
 // resolver reads, "127.1" and "0x7f.0.0.1" among them.
 var hostname = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
-// issuer checks the URL of a provider and returns it as its ARN has it: without scheme, without the port that the scheme
-// implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end. A URL with another port, with an
-// address for a name, or with a name that resolvers answer with loopback addresses, is refused: the daemon would connect to it.
+// issuer checks the URL of a provider and returns it as its ARN has it: without scheme, without the port that the
+// scheme implies (eksctl sends it, and looks for an ARN without it) and without a slash at the end. A URL with another
+// port, with an address for a name, or with a name that resolvers answer with loopback addresses, is refused: the
+// daemon would connect to it.
 func issuer(text string) (string, error) {
 	const invalid = "Invalid Open ID Connect Provider URL"
 	u, err := url.Parse(text)

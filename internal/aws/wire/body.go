@@ -18,11 +18,11 @@ const (
 	// maxUnsigned is how much of a body is read before its signature names an access key that exists and a time that is now. It is also
 	// the largest body of a request without a signature, which carries a web identity token and a session policy.
 	maxUnsigned = 128 << 10
-	// DefaultMaxBodies is how much all bodies together may have, unless [Options] says otherwise, without the beginnings of freeBody. One source has
-	// at most an eighth of it.
+	// DefaultMaxBodies is how much all bodies together may have, unless [Options] says otherwise, without the
+	// beginnings of freeBody. One source has at most an eighth of it.
 	DefaultMaxBodies = 256 << 20
-	// freeBody is how much of each body is read whatever others have: more than most requests have. The number of requests is bounded by that of
-	// connections and MaxStreams.
+	// freeBody is how much of each body is read whatever others have: more than most requests have. The number of
+	// requests is bounded by that of connections and MaxStreams.
 	freeBody = 8 << 10
 	// bodyChunk is what a body takes at a time of what all bodies may have, as its bytes arrive.
 	bodyChunk = 32 << 10
@@ -74,8 +74,9 @@ func (m *Mux) readRest(b *buffer, r *request) error {
 	return nil
 }
 
-// readUpTo reads the body until the buffer has limit bytes, and one more to see whether there are more. It takes what the body has from what all
-// bodies may have, until the buffer is given back. What does so has to arrive within a time.
+// readUpTo reads the body until the buffer has limit bytes, and one more to see whether there are more. It takes what
+// the body has from what all bodies may have, until the buffer is given back. What does so has to arrive within a
+// time.
 func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration) error {
 	for {
 		have := int64(b.in.Len())

@@ -149,7 +149,8 @@ func TestLargeBodiesShareTheirMemory(t *testing.T) {
 	})
 }
 
-// TestOneSourceDoesNotTakeTheMemoryOfBodies shows that strangers who send the beginnings of bodies, and then nothing, keep nobody else from sending.
+// TestOneSourceDoesNotTakeTheMemoryOfBodies shows that strangers who send the beginnings of bodies, and then nothing,
+// keep nobody else from sending.
 func TestOneSourceDoesNotTakeTheMemoryOfBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -124,8 +124,8 @@ func (n *node) numbered() []*node {
 	return out
 }
 
-// isEmptyID reports whether a parameter is an ID without a value, which EC2 takes for one that is not there. What authorizes a request and what carries it
-// out must not differ about that.
+// isEmptyID reports whether a parameter is an ID without a value, which EC2 takes for one that is not there. What
+// authorizes a request and what carries it out must not differ about that.
 func isEmptyID(f *field, n *node) bool {
 	return f.pointer && strings.HasSuffix(f.goName, "Id") && n.hasValue && n.value == ""
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// MaxStreams is how many requests one HTTP/2 connection may have under way. Clients open another connection for more, which is bounded in turn.
+// MaxStreams is how many requests one HTTP/2 connection may have under way. Clients open another connection for more,
+// which is bounded in turn.
 const MaxStreams = 16
 
 // Server returns an http.Server for handler whose timeouts cut off clients that send or read too slowly to be honest.

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// shares divides a number of bytes among the sources of requests, so that none of them takes what the others need. The host itself, with the daemon's
-// own clients, always has its share.
+// shares divides a number of bytes among the sources of requests, so that none of them takes what the others need. The
+// host itself, with the daemon's own clients, always has its share.
 type shares struct {
 	total, each int64
 

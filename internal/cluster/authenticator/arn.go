@@ -42,8 +42,8 @@ func canonicalize(arn string) (canonical string, k kind, err error) {
 	return "", 0, fmt.Errorf("arn %q is not that of an identity", arn)
 }
 
-// cutRole splits the ARN of an IAM role into what comes before the resource and the role's path and name. It goes by the
-// place of the resource in the ARN: the path of a user or a role may contain ":role/" too.
+// cutRole splits the ARN of an IAM role into what comes before the resource and the role's path and name. It goes by
+// the place of the resource in the ARN: the path of a user or a role may contain ":role/" too.
 func cutRole(arn string) (prefix, pathAndName string, ok bool) {
 	parsed, err := awsarn.Parse(arn)
 	if err != nil || parsed.Service != "iam" {

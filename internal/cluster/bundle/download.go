@@ -35,7 +35,8 @@ func (d Download) dir(ctx context.Context, golang string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	// The go command looks for a module in the directories above as well, where other users of the host may have put one.
+	// The go command looks for a module in the directories above as well, where other users of the host may have put
+	// one.
 	if err := os.WriteFile(filepath.Join(work, "go.mod"), []byte("module download\n"), 0o600); err != nil {
 		return "", err
 	}

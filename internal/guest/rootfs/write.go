@@ -290,8 +290,9 @@ func (w *writer) fromHost() {
 	}
 }
 
-// concealPrivate keeps what not every user of the host may read from the machine, whose root may read all files of the layers: a whiteout in the
-// skeleton hides it. https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
+// concealPrivate keeps what not every user of the host may read from the machine, whose root may read all files of the
+// layers: a whiteout in the skeleton hides it.
+// https://docs.kernel.org/filesystems/overlayfs.html#whiteouts-and-opaque-directories
 func (w *writer) concealPrivate(usr string) {
 	if w.err != nil {
 		return

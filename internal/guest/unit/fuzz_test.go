@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParse shows that a unit file, which user data write as they like, is read into options, and those into commands and
-// variables, whatever is in it.
+// FuzzParse shows that a unit file, which user data write as they like, is read into options, and those into commands
+// and variables, whatever is in it.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"[Unit]\nDescription=a\nAfter=network-online.target\n\n[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo \"$A\" ${B}'\nEnvironment=\"A=b c\" B=d\n\n[Install]\nWantedBy=multi-user.target\n",

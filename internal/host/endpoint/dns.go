@@ -20,7 +20,8 @@ const (
 	dnsPerResolver = 1024
 )
 
-// maxAskingPerResolver is how many queries of one VPC wait for the host's resolvers at a time, of the maxAsking of all VPCs.
+// maxAskingPerResolver is how many queries of one VPC wait for the host's resolvers at a time, of the maxAsking of all
+// VPCs.
 const maxAskingPerResolver = maxAsking / 4
 
 // maxUDP is the largest answer that travels in a datagram, in bytes, whatever a query allows: that of EC2's resolver.

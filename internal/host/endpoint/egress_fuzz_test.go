@@ -13,8 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
-// FuzzEgress shows that whatever comes to the socket of an egress is answered with one line of HTTP or nothing, and that no request
-// connects where it may not: the egress has no namespace, and one address of the host that is closed.
+// FuzzEgress shows that whatever comes to the socket of an egress is answered with one line of HTTP or nothing, and
+// that no request connects where it may not: the egress has no namespace, and one address of the host that is closed.
 func FuzzEgress(f *testing.F) {
 	for _, request := range []string{
 		"CONNECT 10.0.1.4:443 HTTP/1.1\r\nHost: 10.0.1.4:443\r\nUser-Agent: konnectivity\r\n\r\n",

@@ -18,15 +18,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/connlimit"
 )
 
-// How many connections to an address of a cluster's endpoint a source may have open, and all sources. All pods behind a NAT
-// gateway are one source.
+// How many connections to an address of a cluster's endpoint a source may have open, and all sources. All pods behind
+// a NAT gateway are one source.
 const (
 	forwardPerSource = 2048
 	forwardPerListen = 16384
 )
 
-// joinDescriptors is how many file descriptors two joined connections need: the sockets, and a pipe for each direction, through
-// which the kernel moves the bytes.
+// joinDescriptors is how many file descriptors two joined connections need: the sockets, and a pipe for each
+// direction, through which the kernel moves the bytes.
 const joinDescriptors = 6
 
 // dialTime is how long a connection waits for an API server of this host to take it.

@@ -20,8 +20,8 @@ import (
 // scarceEnv makes the test below a process of its own, with few file descriptors.
 const scarceEnv = "CORACLE_TEST_SCARCE_DESCRIPTORS"
 
-// TestAClusterLeavesConnectionsToOthers opens more connections to the endpoint of one cluster, and to the proxy of its API server,
-// than the process has file descriptors for. Those of another cluster work all the same.
+// TestAClusterLeavesConnectionsToOthers opens more connections to the endpoint of one cluster, and to the proxy of its
+// API server, than the process has file descriptors for. Those of another cluster work all the same.
 func TestAClusterLeavesConnectionsToOthers(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(scarceEnv) == "" {

@@ -1,5 +1,5 @@
-// Package filetree walks and removes directories that a machine has made: as deep as it liked, deeper than a path can say or than there are
-// file descriptors, and with symbolic links in them, which are never followed.
+// Package filetree walks and removes directories that a machine has made: as deep as it liked, deeper than a path can
+// say or than there are file descriptors, and with symbolic links in them, which are never followed.
 package filetree
 
 import (
@@ -17,13 +17,14 @@ import (
 type Visitor struct {
 	// Enter is called for a directory before its content, with a descriptor of it.
 	Enter func(dir int) error
-	// Leave is called for each entry of a directory, of which it gets a descriptor: for a file at once, for a directory after its content.
+	// Leave is called for each entry of a directory, of which it gets a descriptor: for a file at once, for a
+	// directory after its content.
 	Leave func(dir int, name string, isDir bool) error
 }
 
-// Walk visits everything in root, whose own parent it does not touch. It has three descriptors open at most, and reads directories in parts: its
-// memory does not grow with the number of files. What vanishes or moves meanwhile is passed over, with its content; an error of the visitor ends the
-// walk and is returned.
+// Walk visits everything in root, whose own parent it does not touch. It has three descriptors open at most, and reads
+// directories in parts: its memory does not grow with the number of files. What vanishes or moves meanwhile is passed
+// over, with its content; an error of the visitor ends the walk and is returned.
 func Walk(root string, v Visitor) error {
 	w := walker{visitor: v, limit: 16384, buffer: make([]byte, 32<<10)}
 	if err := w.walk(root); err != nil {
@@ -227,8 +228,8 @@ func (l level) is(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Dev == l.device && st.Ino == l.ino
 }
 
-// returnFromRoot goes to the last of levels from the root, because the directory where the walk is was moved: what is above it now
-// may be outside of the tree. The walk goes on in the last level that is where it was.
+// returnFromRoot goes to the last of levels from the root, because the directory where the walk is was moved: what is
+// above it now may be outside of the tree. The walk goes on in the last level that is where it was.
 func (w *walker) returnFromRoot() error {
 	at, err := unix.Openat(w.root, ".", directory, 0)
 	if err != nil {
@@ -276,8 +277,8 @@ func Clear(dir string) error {
 	return clearBy(dir, Walk)
 }
 
-// clearBy removes everything that walk finds in a directory, until it finds nothing: not every file system shows all entries of a directory
-// while some are removed.
+// clearBy removes everything that walk finds in a directory, until it finds nothing: not every file system shows all
+// entries of a directory while some are removed.
 func clearBy(dir string, walk func(string, Visitor) error) error {
 	const passes = 100 // against who fills it meanwhile
 	for range passes {

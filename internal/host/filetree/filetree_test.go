@@ -185,7 +185,8 @@ func TestWalksGoOnWhileDirectoriesMove(t *testing.T) {
 	mover.Wait()
 }
 
-// wide makes a tree of directories with more entries than a walk holds, and returns how many files and directories are in it.
+// wide makes a tree of directories with more entries than a walk holds, and returns how many files and directories are
+// in it.
 func wide(t *testing.T, dir string) (files, directories int) {
 	t.Helper()
 	for at, level := dir, 0; level < 5; level++ {

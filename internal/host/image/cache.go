@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is fetched from public registries is a cache. Everybody in a VPC may ask for any image, so the cache has a bound, and the images
-// that were not asked for the longest make room for others. Images that were loaded or assembled, and those of ECR's repositories, are
-// not of the cache.
+// What is fetched from public registries is a cache. Everybody in a VPC may ask for any image, so the cache has a
+// bound, and the images that were not asked for the longest make room for others. Images that were loaded or
+// assembled, and those of ECR's repositories, are not of the cache.
 //
-// A mark is an empty file for each tag and digest that was fetched. Its modification time says when a tag was last compared with that
-// of its registry, its access time when the image was last asked for.
+// A mark is an empty file for each tag and digest that was fetched. Its modification time says when a tag was last
+// compared with that of its registry, its access time when the image was last asked for.
 
 // cacheShare is the part of the data directory's disk that the cache may have, unless Options.CacheSize is set.
 const cacheShare = 4
@@ -114,8 +114,8 @@ type cachedImage struct {
 	blobs              map[digest.Digest]int64 // that it consists of, by size
 }
 
-// makeRoom reserves room in the cache for blobs that are going to be stored in a repository. Images that were not asked for the
-// longest are removed for them.
+// makeRoom reserves room in the cache for blobs that are going to be stored in a repository. Images that were not
+// asked for the longest are removed for them.
 func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.Descriptor) (release func(), err error) {
 	var need int64
 	for _, b := range blobs {
@@ -315,8 +315,8 @@ func (r *Registry) forget(ctx context.Context, image cachedImage) error {
 	return nil
 }
 
-// dropUnnamed removes the layers of a repository that none of its manifests names, and from the disk those of them, and of the given
-// manifests, that no repository has. Nothing may be being stored in the repository.
+// dropUnnamed removes the layers of a repository that none of its manifests names, and from the disk those of them,
+// and of the given manifests, that no repository has. Nothing may be being stored in the repository.
 func (r *Registry) dropUnnamed(ctx context.Context, repository string, manifests []digest.Digest) error {
 	images, err := r.Images(ctx, repository)
 	if err != nil {

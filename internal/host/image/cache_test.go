@@ -66,7 +66,8 @@ func has(t *testing.T, r *Registry, reference string) bool {
 	return there
 }
 
-// TestTheCacheIsBounded fetches images until the oldest have to go, beside images that are not of the cache and share layers with it.
+// TestTheCacheIsBounded fetches images until the oldest have to go, beside images that are not of the cache and share
+// layers with it.
 func TestTheCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	n := newInternet()

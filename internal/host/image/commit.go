@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// serveStorage serves the protocol on the storage. It holds commits for reading while a blob or a manifest becomes part of a
-// repository, so that the blob is not removed between the library's look whether it is there and the link to it. A client may take
-// its time to send a body, for which nobody waits.
+// serveStorage serves the protocol on the storage. It holds commits for reading while a blob or a manifest becomes
+// part of a repository, so that the blob is not removed between the library's look whether it is there and the link to
+// it. A client may take its time to send a body, for which nobody waits.
 func (r *Registry) serveStorage(w http.ResponseWriter, request *http.Request) {
 	switch request.Method {
 	case http.MethodPut:

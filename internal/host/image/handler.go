@@ -151,8 +151,8 @@ func refuseUpload(err error) error {
 // isNoName reports whether a part of a path means a place in the path, or nothing.
 func isNoName(part string) bool { return part == "" || part == "." || part == ".." }
 
-// fillCache fetches what a repository that is a cache does not have yet, or not as its registry has it now. That is an import into the
-// account's registry, which takes a permission of its own. Who lacks it gets what is there.
+// fillCache fetches what a repository that is a cache does not have yet, or not as its registry has it now. That is an
+// import into the account's registry, which takes a permission of its own. Who lacks it gets what is there.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html
 func (r *handler) fillCache(request *http.Request, want Request, what string) error {
 	ctx := request.Context()
@@ -179,8 +179,8 @@ func (r *handler) fillCache(request *http.Request, want Request, what string) er
 	return r.fetch(ctx, sourceOf(request), upstream, to, reference)
 }
 
-// sourceOf is where a request comes from. Networks of VPCs may have the same addresses; those of the daemon there differ, or else
-// their machines share a few turns.
+// sourceOf is where a request comes from. Networks of VPCs may have the same addresses; those of the daemon there
+// differ, or else their machines share a few turns.
 func sourceOf(request *http.Request) string {
 	source, _, err := net.SplitHostPort(request.RemoteAddr)
 	if err != nil {

@@ -42,8 +42,8 @@ const uploadLife = 24 * time.Hour
 // ErrTooManyUploads is the error of an upload that is not begun before others have ended.
 var ErrTooManyUploads = fmt.Errorf("the registry has %d unfinished layer uploads: complete some, or wait until they expire %s after they began", maxUploads, uploadLife)
 
-// checkUploads refuses another upload to the registry of a repository when it has too many that are unfinished, or when the disk is
-// nearly full.
+// checkUploads refuses another upload to the registry of a repository when it has too many that are unfinished, or
+// when the disk is nearly full.
 func (r *Registry) checkUploads(repository string) error {
 	host, _, _ := strings.Cut(r.stored(repository), "/")
 	uploads := 0

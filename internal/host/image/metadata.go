@@ -22,8 +22,8 @@ const (
 	maxPullMetadata = 16 * pullMetadata
 )
 
-// boundedMetadata is a transport to registries that bounds the bodies of all answers but those to requests for blobs: the
-// library reads manifests of 100 MiB into memory. It reads blobs as long as their descriptors say.
+// boundedMetadata is a transport to registries that bounds the bodies of all answers but those to requests for blobs:
+// the library reads manifests of 100 MiB into memory. It reads blobs as long as their descriptors say.
 type boundedMetadata struct{ http.RoundTripper }
 
 func (t boundedMetadata) RoundTrip(request *http.Request) (*http.Response, error) {

@@ -59,8 +59,9 @@ func (t within) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// answer is a response that is read while it is written. It begins with the first byte of its body: one without a body begins when the
-// handler has ended, as with a server of package http, so that a handler may finish its work after WriteHeader.
+// answer is a response that is read while it is written. It begins with the first byte of its body: one without a body
+// begins when the handler has ended, as with a server of package http, so that a handler may finish its work after
+// WriteHeader.
 type answer struct {
 	header, sent http.Header
 	status       int
@@ -169,8 +170,8 @@ func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.Im
 	return remote.Put(ref, index, r.direct(ctx)...)
 }
 
-// imageForMachines is the image of an index that machines run; nil when it has none. An index may name any number of them,
-// so no other manifest is fetched.
+// imageForMachines is the image of an index that machines run; nil when it has none. An index may name any number of
+// them, so no other manifest is fetched.
 func imageForMachines(index v1.ImageIndex) (v1.Image, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {

@@ -215,8 +215,8 @@ func TestACommandIsConfinedAsItsMachine(t *testing.T) {
 	}
 }
 
-// A machine decides what its /etc/environment and /dev/pts/ptmx are: "coracle exec" waits for none of it, and opens only what is
-// what it has to be.
+// A machine decides what its /etc/environment and /dev/pts/ptmx are: "coracle exec" waits for none of it, and opens
+// only what is what it has to be.
 func TestACommandOpensNoDevicesOfTheMachine(t *testing.T) {
 	t.Parallel()
 	proc, err := os.Open("/proc")

@@ -454,7 +454,8 @@ func (s *streams) close() {
 	}
 }
 
-// environment returns that of a login shell of root, with what the machine's /etc/environment adds. The calling thread is in the machine.
+// environment returns that of a login shell of root, with what the machine's /etc/environment adds. The calling thread
+// is in the machine.
 func environment(proc *os.File) []string {
 	env := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/root/bin",
@@ -472,8 +473,8 @@ func environment(proc *os.File) []string {
 	return env
 }
 
-// readSettings returns the beginning of a regular file of the machine whose root the calling thread sees as root; nothing of what lies on another
-// mount, where the machine may have a file of the kernel.
+// readSettings returns the beginning of a regular file of the machine whose root the calling thread sees as root;
+// nothing of what lies on another mount, where the machine may have a file of the kernel.
 func readSettings(proc *os.File, root, path string) []byte {
 	const limit = 64 << 10
 	dir, err := os.Open(root)
@@ -501,8 +502,8 @@ func readSettings(proc *os.File, root, path string) []byte {
 	return data
 }
 
-// reopen opens for use what was opened to see what it is (O_PATH): to open a device is to use it, and the rules for devices of the machine
-// do not hold for the calling thread. proc is the host's /proc.
+// reopen opens for use what was opened to see what it is (O_PATH): to open a device is to use it, and the rules for
+// devices of the machine do not hold for the calling thread. proc is the host's /proc.
 func reopen(proc *os.File, seen, flags int, name string) (*os.File, error) {
 	fd, err := unix.Openat(int(proc.Fd()), fmt.Sprintf("thread-self/fd/%d", seen), flags|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -598,7 +599,8 @@ func withTerminal(ctx context.Context, start starter, in *inside, c Command) (in
 
 // openTerminal makes a terminal by the multiplexer at path.
 func openTerminal(proc *os.File, path string) (master, slave *os.File, err error) {
-	// The machine decides what lies there. The descriptors of a terminal are asked of the kernel, and nothing else is used.
+	// The machine decides what lies there. The descriptors of a terminal are asked of the kernel, and nothing else is
+	// used.
 	seen, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, &os.PathError{Op: "open", Path: path, Err: err}

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connections to the internet take entries of the host's connection table (nf_conntrack_max), which is that of the host's own
-// programs, too. Without a bound one pod fills it within seconds, and nobody else gets a connection.
+// Connections to the internet take entries of the host's connection table (nf_conntrack_max), which is that of the
+// host's own programs, too. Without a bound one pod fills it within seconds, and nobody else gets a connection.
 //
-// The kernel counts connections in lists, and walks a list for a new connection. So the connections of an address are divided
-// by a hash of their other end and their ports into many short lists. A list does not count TCP connections that are closed, which the table has for two
-// more minutes: those are bounded by the rate of new connections.
+// The kernel counts connections in lists, and walks a list for a new connection. So the connections of an address are
+// divided by a hash of their other end and their ports into many short lists. A list does not count TCP connections
+// that are closed, which the table has for two more minutes: those are bounded by the rate of new connections.
 
 const (
 	addressLists = 64   // of one public address
@@ -33,8 +33,8 @@ type connectionBounds struct {
 	rateOf, most uint32 // and of one address
 }
 
-// boundsOf divides a connection table: three eighths are for open connections of VPCs, a third is for closed ones, a sixteenth for
-// a burst of those, and the rest is the host's.
+// boundsOf divides a connection table: three eighths are for open connections of VPCs, a third is for closed ones, a
+// sixteenth for a burst of those, and the rest is the host's.
 func boundsOf(table uint32) connectionBounds {
 	rate := max(4, table/3/closedTime)
 	return connectionBounds{
@@ -94,7 +94,8 @@ func (b connectionBounds) rules(r *ruleset) {
 	c.rule([]expr.Any{perSecond(b.rate, b.burst)}, drop())
 }
 
-// unconfirmed matches the first packet of a connection: it is not in the connection table before it has passed all rules.
+// unconfirmed matches the first packet of a connection: it is not in the connection table before it has passed all
+// rules.
 func unconfirmed() []expr.Any {
 	const confirmed = 1 << 3 // IPS_CONFIRMED of linux/netfilter/nf_conntrack_common.h
 	return []expr.Any{

@@ -14,7 +14,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// TestConnectionsToTheInternetAreBounded sends from public addresses through the rules of a host, in namespaces of their own.
+// TestConnectionsToTheInternetAreBounded sends from public addresses through the rules of a host, in namespaces of
+// their own.
 func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

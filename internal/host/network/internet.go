@@ -27,8 +27,8 @@ const hostSide = "host"
 // vpcLink is the internet's link to a VPC.
 func vpcLink(vpcID string) string { return "v" + strings.TrimPrefix(vpcID, "vpc-")[:14] }
 
-// unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbours alike, and the
-// address at which Azure gives a host its configuration and certificates.
+// unreachable are the blocks that the internet does not route: private networks, of VPCs and of the host's neighbours
+// alike, and the address at which Azure gives a host its configuration and certificates.
 var unreachable = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("198.18.0.0/15"),
@@ -317,8 +317,9 @@ func noteForwarding(owner, link string) error {
 // hostTable is the owner's nftables table in the host's namespace.
 func hostTable(owner string) string { return "coracle-" + owner }
 
-// hostRules are what the host does with the internet's packets: those for others leave with the host's address, and neither the
-// host's own services nor its neighbours are open to what runs inside. Without bounds, VPCs may have any number of connections.
+// hostRules are what the host does with the internet's packets: those for others leave with the host's address, and
+// neither the host's own services nor its neighbours are open to what runs inside. Without bounds, VPCs may have any
+// number of connections.
 func hostRules(owner string, public netip.Prefix, bounds connectionBounds) *ruleset {
 	r := &ruleset{name: hostTable(owner)}
 	link := HostLink(owner)

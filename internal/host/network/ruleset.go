@@ -47,8 +47,8 @@ type set struct {
 	key      nftables.SetDatatype
 	data     nftables.SetDatatype
 	interval bool
-	// updated is set for a set that the kernel fills from packets. It outlives a replacement of the table: rules that are written
-	// again do not forget what was counted. Its name changes with what is counted.
+	// updated is set for a set that the kernel fills from packets. It outlives a replacement of the table: rules that
+	// are written again do not forget what was counted. Its name changes with what is counted.
 	updated  bool
 	expires  time.Duration // of elements of an updated set that no packet has updated; zero is never
 	elements []nftables.SetElement
@@ -238,8 +238,8 @@ func (r *ruleset) replace(conn *nftables.Conn) error {
 	return conn.Flush()
 }
 
-// clear empties an existing table as part of the transaction. Base chains that are wanted stay, and so do updated sets, which it
-// returns.
+// clear empties an existing table as part of the transaction. Base chains that are wanted stay, and so do updated
+// sets, which it returns.
 func (r *ruleset) clear(conn *nftables.Conn, table *nftables.Table) (kept map[string]bool, err error) {
 	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {

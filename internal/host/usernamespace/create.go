@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create creates a user namespace with the range of IDs that begins at first, and further namespaces that it owns: those of the
-// flags, of which CLONE_NEWPID is none. While f runs, they are those of the process whose ID f gets; afterwards they last as long
-// as something refers to them.
+// Create creates a user namespace with the range of IDs that begins at first, and further namespaces that it owns:
+// those of the flags, of which CLONE_NEWPID is none. While f runs, they are those of the process whose ID f gets;
+// afterwards they last as long as something refers to them.
 //
-// The user namespace belongs to the first ID of its range. The kernel counts what its processes have of namespaces, inotify
-// instances and watches, pending signals and message queues against its owner, up to the limits of one user of the host: what one
-// machine uses up, neither the host's root nor another machine lacks.
+// The user namespace belongs to the first ID of its range. The kernel counts what its processes have of namespaces,
+// inotify instances and watches, pending signals and message queues against its owner, up to the limits of one user of
+// the host: what one machine uses up, neither the host's root nor another machine lacks.
 func Create(first uint32, flags uintptr, f func(pid int) error) error {
 	if first < First || first > Last-Size+1 || first%Size != 0 {
 		return fmt.Errorf("create a user namespace: no range of IDs begins at %d", first)
@@ -68,8 +68,8 @@ type owner struct {
 	signals    uint64
 }
 
-// startOwner starts a process in new namespaces that belong to the user and group id. The process does nothing; it ends with the
-// calling thread.
+// startOwner starts a process in new namespaces that belong to the user and group id. The process does nothing; it
+// ends with the calling thread.
 func startOwner(id uint32, flags uintptr) (*os.Process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -112,8 +112,9 @@ func startOwner(id uint32, flags uintptr) (*os.Process, error) {
 	return p, nil
 }
 
-// forkOwner returns in the parent only. The rules for [fork] hold here, too. The child's real user stays root, whose processes
-// the kernel does not count, and it keeps its capabilities until it has the new namespaces: many hosts let nobody else make them.
+// forkOwner returns in the parent only. The rules for [fork] hold here, too. The child's real user stays root, whose
+// processes the kernel does not count, and it keeps its capabilities until it has the new namespaces: many hosts let
+// nobody else make them.
 //
 //go:noinline
 //go:norace

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ranges of the host's IDs are given to machines between First and Last: above what SSSD gives to users of a directory (up to 2000200000), below
-// what systemd keeps for foreign users, and in 31 bits. https://systemd.io/UIDS-GIDS/
+// Ranges of the host's IDs are given to machines between First and Last: above what SSSD gives to users of a directory
+// (up to 2000200000), below what systemd keeps for foreign users, and in 31 bits. https://systemd.io/UIDS-GIDS/
 const (
 	First uint32 = 0x77400000
 	Last  uint32 = 0x7ffdffff

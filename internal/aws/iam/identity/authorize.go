@@ -45,8 +45,8 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 	return nil
 }
 
-// checkSession refuses what no policy can allow to the credentials of GetSessionToken and GetFederationToken: all of IAM, because nobody has
-// an MFA device here, and all of STS but AssumeRole and GetCallerIdentity.
+// checkSession refuses what no policy can allow to the credentials of GetSessionToken and GetFederationToken: all of
+// IAM, because nobody has an MFA device here, and all of STS but AssumeRole and GetCallerIdentity.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_sts-comparison.html
 func checkSession(ctx context.Context, caller wire.Caller) error {
 	session := SessionOf(caller)

@@ -9,8 +9,8 @@ import (
 // useInterval is how often a use is written: LastUsed is a fact for cleaning up, not for accounting.
 const useInterval = 5 * time.Minute
 
-// uses remembers of which access keys and roles the use was written within useInterval. Older ones are forgotten, so that what was
-// deleted takes no memory.
+// uses remembers of which access keys and roles the use was written within useInterval. Older ones are forgotten, so
+// that what was deleted takes no memory.
 type uses struct {
 	mu      sync.Mutex
 	written map[string]time.Time // by ID

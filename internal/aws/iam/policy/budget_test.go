@@ -66,7 +66,8 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeDecidedIsRefused shows that a Deny is not escaped with a value that is too long or a budget that is spent.
+// TestWhatCannotBeDecidedIsRefused shows that a Deny is not escaped with a value that is too long or a budget that is
+// spent.
 func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 	t.Parallel()
 	canceled, cancel := context.WithCancel(t.Context())

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzParse shows that a report, which a machine writes as it likes, becomes one of bounded size that a terminal can show.
+// FuzzParse shows that a report, which a machine writes as it likes, becomes one of bounded size that a terminal can
+// show.
 func FuzzParse(f *testing.F) {
 	for _, report := range []string{
 		`{"startedAt":"2026-01-02T03:04:05Z","finishedAt":"2026-01-02T03:04:15Z","network":true,"userData":"failed","failure":"user data ended with 1","failedUnits":["kubelet.service"]}`,

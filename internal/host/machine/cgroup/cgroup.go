@@ -171,7 +171,8 @@ func hostProcesses() (int64, error) {
 	return least, nil
 }
 
-// limitProcesses bounds the processes of the machine, and those of all machines together: a quarter of what the host can have is left to it.
+// limitProcesses bounds the processes of the machine, and those of all machines together: a quarter of what the host
+// can have is left to it.
 func (g Group) limitProcesses(l Limits) error {
 	host, err := hostProcesses()
 	if err != nil {
@@ -189,7 +190,8 @@ func (g Group) limitProcesses(l Limits) error {
 	return nil
 }
 
-// Bounds of the groups that a machine can make, where the kernel has any: as many as a node with 250 pods of 10 containers needs, twice.
+// Bounds of the groups that a machine can make, where the kernel has any: as many as a node with 250 pods of 10
+// containers needs, twice.
 const (
 	mostGroups    = 6000
 	deepestGroups = 64
@@ -462,7 +464,8 @@ func (g Group) Processes() (pids []int, err error) {
 	return pids, err
 }
 
-// eachGroup calls f with a path of each group from dir on, which is good for that call only: that from the root may be longer than a path can be.
+// eachGroup calls f with a path of each group from dir on, which is good for that call only: that from the root may be
+// longer than a path can be.
 func eachGroup(dir string, f func(group string)) error {
 	err := filetree.Walk(dir, filetree.Visitor{Enter: func(at int) error {
 		f(fmt.Sprintf("/proc/self/fd/%d", at))

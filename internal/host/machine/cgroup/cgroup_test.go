@@ -129,7 +129,8 @@ func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
 	}
 }
 
-// Root in a machine makes groups in one another as deep as it likes, and freezes what is in them: a machine ends nevertheless.
+// Root in a machine makes groups in one another as deep as it likes, and freezes what is in them: a machine ends
+// nevertheless.
 func TestDeepAndFrozenGroupsAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := hierarchy(t, func(h Hierarchy) bool { return h.V2 || h.has("freezer") })

@@ -44,8 +44,8 @@ func (host Host) RemoveAll(owner string) (removed []string, err error) {
 	return removed, nil
 }
 
-// remove kills what runs in the groups at dirs, one in each hierarchy, and removes them. A process that is frozen in one hierarchy keeps its groups in
-// all: so all are thawed and killed before any is removed.
+// remove kills what runs in the groups at dirs, one in each hierarchy, and removes them. A process that is frozen in
+// one hierarchy keeps its groups in all: so all are thawed and killed before any is removed.
 func remove(dirs []string) error {
 	deadline := time.Now().Add(patience)
 	poll := time.NewTicker(5 * time.Millisecond)

@@ -36,8 +36,8 @@ func userNamespace(network string) (*os.File, error) {
 	return usernamespace.Of(f)
 }
 
-// checkUserID returns an error unless the machine has user IDs of its own exactly where its network namespace belongs to a user
-// namespace: without the record of them, root in the machine would be root of the host.
+// checkUserID returns an error unless the machine has user IDs of its own exactly where its network namespace belongs
+// to a user namespace: without the record of them, root in the machine would be root of the host.
 func checkUserID(spec Spec) error {
 	namespace, err := userNamespace(spec.Network)
 	if err != nil {
@@ -57,9 +57,10 @@ func checkUserID(spec Spec) error {
 	return nil
 }
 
-// limitUsers limits what the users of the machine's user namespace, in which the calling thread is, may have of the kernel's objects
-// to what the kernel and the EKS images set on an EC2 instance with so much memory, so that programs see such limits. Root in the machine
-// may raise them; the host's own limits for one user hold for the whole machine (see [usernamespace.Create]).
+// limitUsers limits what the users of the machine's user namespace, in which the calling thread is, may have of the
+// kernel's objects to what the kernel and the EKS images set on an EC2 instance with so much memory, so that programs
+// see such limits. Root in the machine may raise them; the host's own limits for one user hold for the whole machine
+// (see [usernamespace.Create]).
 func limitUsers(memoryKiB int64) error {
 	// Half of the threads that the kernel allows, whose stacks fill an eighth of the memory with 16 KiB each.
 	namespaces := max(memoryKiB/8/16/2, 1024)
