@@ -144,7 +144,10 @@ func (d *daemon) serveMetrics(ctx context.Context, l net.Listener) error {
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	if err := server.Serve(connlimit.New(l, connlimit.Limits{Share: "metrics", PerSource: 16, Total: 64})); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(connlimit.New(l, connlimit.Limits{Share: "metrics", PerSource: 16, Total: 64})); !errors.Is(
+		err,
+		http.ErrServerClosed,
+	) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil

@@ -22,7 +22,10 @@ var Registry = prometheus.NewRegistry()
 var Declare = promauto.With(Registry)
 
 func init() {
-	Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	Registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 }
 
 // Latency are buckets in seconds, from what memory answers to what a slow disk or a control plane takes.

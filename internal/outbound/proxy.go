@@ -116,7 +116,12 @@ func connect(ctx context.Context, conn net.Conn, server *url.URL, address string
 		}
 		return nil, fmt.Errorf("ask the proxy to connect: %w", err)
 	}
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
+	request := &http.Request{
+		Method: http.MethodConnect,
+		URL:    &url.URL{Opaque: address},
+		Host:   address,
+		Header: http.Header{},
+	}
 	if user := server.User; user != nil {
 		password, _ := user.Password()
 		basic := &http.Request{Header: http.Header{}}

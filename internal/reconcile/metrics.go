@@ -30,11 +30,17 @@ var (
 )
 
 func queueGauge(name, help string) *prometheus.GaugeVec {
-	return metrics.Declare.NewGaugeVec(prometheus.GaugeOpts{Subsystem: "workqueue", Name: name, Help: help}, []string{"name"})
+	return metrics.Declare.NewGaugeVec(
+		prometheus.GaugeOpts{Subsystem: "workqueue", Name: name, Help: help},
+		[]string{"name"},
+	)
 }
 
 func queueCounter(name, help string) *prometheus.CounterVec {
-	return metrics.Declare.NewCounterVec(prometheus.CounterOpts{Subsystem: "workqueue", Name: name, Help: help}, []string{"name"})
+	return metrics.Declare.NewCounterVec(
+		prometheus.CounterOpts{Subsystem: "workqueue", Name: name, Help: help},
+		[]string{"name"},
+	)
 }
 
 func queueHistogram(name, help string) *prometheus.HistogramVec {

@@ -22,7 +22,8 @@ func TestLocksOfFilesAreTakenInOnePlace(t *testing.T) {
 	for _, root := range []string{"cmd", "internal"} {
 		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, d fs.DirEntry, err error) error {
 			dir := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../../"))
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || allowed[dir] {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				allowed[dir] {
 				return err
 			}
 			files := token.NewFileSet()
@@ -32,7 +33,10 @@ func TestLocksOfFilesAreTakenInOnePlace(t *testing.T) {
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Flock" {
-					t.Errorf("%s: use filelock.Lock or rundir.Lock, which end a wait and say who holds the lock", files.Position(s.Pos()))
+					t.Errorf(
+						"%s: use filelock.Lock or rundir.Lock, which end a wait and say who holds the lock",
+						files.Position(s.Pos()),
+					)
 				}
 				return true
 			})

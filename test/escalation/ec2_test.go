@@ -39,13 +39,20 @@ func fromTemplate(version string) func(*world, *ec2.RunInstancesInput) {
 
 func ownedBy(resource ec2types.ResourceType) func(*world, *ec2.RunInstancesInput) {
 	return func(_ *world, in *ec2.RunInstancesInput) {
-		in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: resource, Tags: []ec2types.Tag{{Key: p("team"), Value: p("crew")}}}}
+		in.TagSpecifications = []ec2types.TagSpecification{
+			{ResourceType: resource, Tags: []ec2types.Tag{{Key: p("team"), Value: p("crew")}}},
+		}
 	}
 }
 
 // setDefault makes the version with the role that may do everything the default of the launch template, as mallory.
 func setDefault(w *world) error {
-	return failed(w.me.ec2.ModifyLaunchTemplate(w.t.Context(), &ec2.ModifyLaunchTemplateInput{LaunchTemplateId: &w.template, DefaultVersion: p("2")}))
+	return failed(
+		w.me.ec2.ModifyLaunchTemplate(
+			w.t.Context(),
+			&ec2.ModifyLaunchTemplateInput{LaunchTemplateId: &w.template, DefaultVersion: p("2")},
+		),
+	)
 }
 
 // addVersion adds a version with the role that may do everything to the launch template, as mallory.
@@ -80,9 +87,11 @@ func weakInstance(w *world) {
 
 // replaces replaces the profile of the instance, as mallory.
 func replaces(w *world) error {
-	return failed(w.me.ec2.ReplaceIamInstanceProfileAssociation(w.t.Context(), &ec2.ReplaceIamInstanceProfileAssociationInput{
-		AssociationId: &w.id, IamInstanceProfile: adminProfile(),
-	}))
+	return failed(
+		w.me.ec2.ReplaceIamInstanceProfileAssociation(w.t.Context(), &ec2.ReplaceIamInstanceProfileAssociationInput{
+			AssociationId: &w.id, IamInstanceProfile: adminProfile(),
+		}),
+	)
 }
 
 var ec2Paths = []path{
@@ -127,23 +136,37 @@ var ec2Paths = []path{
 		name: "ec2: RunInstances with the ARN of a profile, with PassRole of another role", given: (*world).network,
 		needs: []statement{allow("ec2:*"), allow("iam:PassRole").on(weakARN)}, stops: []statement{passAdmin()},
 		try: launches(func(_ *world, in *ec2.RunInstancesInput) {
-			in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Arn: p(prefix + "instance-profile/admin-profile")}
+			in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{
+				Arn: p(prefix + "instance-profile/admin-profile"),
+			}
 		}),
 	},
 	{
 		name: "ec2: RunInstances with PassRole to another service", given: (*world).network,
-		needs: []statement{allow("ec2:*"), passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com")},
-		stops: []statement{passAdmin().when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com")}, try: launches(withProfile),
+		needs: []statement{
+			allow("ec2:*"),
+			passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com"),
+		},
+		stops: []statement{
+			passAdmin().when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com"),
+		}, try: launches(withProfile),
 	},
 	{
 		name: "ec2: RunInstances with PassRole for other resources", given: (*world).network,
-		needs: []statement{allow("ec2:*"), passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:*")},
-		stops: []statement{passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:ec2:*:*:instance/*")}, try: launches(withProfile),
+		needs: []statement{
+			allow("ec2:*"),
+			passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:*"),
+		},
+		stops: []statement{
+			passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:ec2:*:*:instance/*"),
+		}, try: launches(withProfile),
 	},
 	{
 		name: "ec2: RunInstances of a profile that is denied", given: (*world).network, needs: []statement{allow("ec2:*", "iam:PassRole")},
-		hinders: []statement{deny("ec2:RunInstances").when("ArnEquals", "ec2:InstanceProfile", prefix+"instance-profile/admin-profile")},
-		try:     launches(withProfile),
+		hinders: []statement{
+			deny("ec2:RunInstances").when("ArnEquals", "ec2:InstanceProfile", prefix+"instance-profile/admin-profile"),
+		},
+		try: launches(withProfile),
 	},
 	{
 		name: "ec2: RunInstances with PassRole alone", given: (*world).network,
@@ -177,7 +200,9 @@ var ec2Paths = []path{
 	{
 		name: "ec2: RunInstances into a subnet of others", given: (*world).network,
 		needs: []statement{allow("ec2:RunInstances").except(ec2ARN("subnet/*"))},
-		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))}, try: launches(func(*world, *ec2.RunInstancesInput) {}),
+		stops: []statement{
+			allow("ec2:RunInstances").on(ec2ARN("subnet/*")),
+		}, try: launches(func(*world, *ec2.RunInstancesInput) {}),
 	},
 	{
 		name: "ec2: RunInstances of a type that may not be launched", given: (*world).network,
@@ -185,8 +210,10 @@ var ec2Paths = []path{
 			allow("ec2:RunInstances").except(ec2ARN("instance/*")),
 			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "t3.micro"),
 		},
-		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "m5.large")},
-		try:   launches(func(*world, *ec2.RunInstancesInput) {}),
+		stops: []statement{
+			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "m5.large"),
+		},
+		try: launches(func(*world, *ec2.RunInstancesInput) {}),
 	},
 	{
 		name: "ec2: RunInstances with tags, without CreateTags", given: (*world).network, needs: []statement{allow("ec2:RunInstances")},
@@ -196,11 +223,16 @@ var ec2Paths = []path{
 	{
 		name: "ec2: RunInstances with tags of volumes, without CreateTags", given: (*world).network,
 		needs: []statement{allow("ec2:RunInstances"), allow("ec2:CreateTags").on(ec2ARN("instance/*"))},
-		stops: []statement{allow("ec2:CreateTags").on(ec2ARN("volume/*"))}, try: launches(ownedBy(ec2types.ResourceTypeVolume)),
+		stops: []statement{
+			allow("ec2:CreateTags").on(ec2ARN("volume/*")),
+		}, try: launches(ownedBy(ec2types.ResourceTypeVolume)),
 	},
 	{
 		name: "ec2: CreateTags on an instance of others, then what the tag allows", given: (*world).instances,
-		needs: []statement{onlyMine("ec2:TerminateInstances"), allow("ec2:CreateTags").when("StringEquals", "ec2:CreateAction", "RunInstances")},
+		needs: []statement{
+			onlyMine("ec2:TerminateInstances"),
+			allow("ec2:CreateTags").when("StringEquals", "ec2:CreateAction", "RunInstances"),
+		},
 		stops: []statement{allow("ec2:CreateTags").on(ec2ARN("instance/*"))},
 		try: func(w *world) error {
 			if _, err := w.me.ec2.CreateTags(w.t.Context(), &ec2.CreateTagsInput{
@@ -208,7 +240,12 @@ var ec2Paths = []path{
 			}); err != nil {
 				return err
 			}
-			return failed(w.me.ec2.TerminateInstances(w.t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{w.instance}}))
+			return failed(
+				w.me.ec2.TerminateInstances(
+					w.t.Context(),
+					&ec2.TerminateInstancesInput{InstanceIds: []string{w.instance}},
+				),
+			)
 		},
 	},
 	{
@@ -217,7 +254,10 @@ var ec2Paths = []path{
 	},
 	{
 		name: "ec2: RequestSpotInstances with permission for RunInstances", given: (*world).network,
-		needs: []statement{allow("ec2:RunInstances"), passAdmin()}, stops: []statement{allow("ec2:RequestSpotInstances")}, try: requestsSpot,
+		needs: []statement{
+			allow("ec2:RunInstances"),
+			passAdmin(),
+		}, stops: []statement{allow("ec2:RequestSpotInstances")}, try: requestsSpot,
 	},
 	{
 		name: "ec2: AssociateIamInstanceProfile without PassRole", given: (*world).instances, needs: []statement{allow("ec2:*")},
@@ -226,7 +266,9 @@ var ec2Paths = []path{
 	{
 		name: "ec2: AssociateIamInstanceProfile with PassRole to another service", given: (*world).instances,
 		needs: []statement{allow("ec2:*"), passAdmin().when("StringLike", "iam:PassedToService", "eks*.amazonaws.com")},
-		stops: []statement{passAdmin().when("StringLike", "iam:PassedToService", "ec2*.amazonaws.com")}, try: associates,
+		stops: []statement{
+			passAdmin().when("StringLike", "iam:PassedToService", "ec2*.amazonaws.com"),
+		}, try: associates,
 	},
 	{
 		name: "ec2: AssociateIamInstanceProfile with an instance of others", given: (*world).instances,
@@ -282,16 +324,25 @@ var ec2Paths = []path{
 	},
 	{
 		name: "ec2: DescribeLaunchTemplateVersions, whose user data may hold secrets", given: (*world).network,
-		needs: []statement{allow("ec2:DescribeLaunchTemplates")}, stops: []statement{allow("ec2:DescribeLaunchTemplateVersions")},
+		needs: []statement{
+			allow("ec2:DescribeLaunchTemplates"),
+		}, stops: []statement{allow("ec2:DescribeLaunchTemplateVersions")},
 		try: func(w *world) error {
-			return failed(w.me.ec2.DescribeLaunchTemplateVersions(w.t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &w.template}))
+			return failed(
+				w.me.ec2.DescribeLaunchTemplateVersions(
+					w.t.Context(),
+					&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &w.template},
+				),
+			)
 		},
 	},
 	{
 		name: "ec2: GetLaunchTemplateData of an instance of others", given: (*world).instances, needs: []statement{allow("ec2:DescribeInstances")},
 		stops: []statement{allow("ec2:GetLaunchTemplateData")},
 		try: func(w *world) error {
-			return failed(w.me.ec2.GetLaunchTemplateData(w.t.Context(), &ec2.GetLaunchTemplateDataInput{InstanceId: &w.instance}))
+			return failed(
+				w.me.ec2.GetLaunchTemplateData(w.t.Context(), &ec2.GetLaunchTemplateDataInput{InstanceId: &w.instance}),
+			)
 		},
 	},
 	{
@@ -333,15 +384,23 @@ func fleet(version string, overrides ...ec2types.FleetLaunchTemplateOverridesReq
 		out, err := w.me.ec2.CreateFleet(w.t.Context(), &ec2.CreateFleetInput{
 			Type: ec2types.FleetTypeInstant,
 			TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
-				TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand,
+				TotalTargetCapacity: aws.Int32(
+					1,
+				), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand,
 			},
 			LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
-				LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: &w.template, Version: &version},
-				Overrides:                   overrides,
+				LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
+					LaunchTemplateId: &w.template,
+					Version:          &version,
+				},
+				Overrides: overrides,
 			}},
 		})
 		if err == nil && len(out.Errors) > 0 {
-			return &smithy.GenericAPIError{Code: *out.Errors[0].ErrorCode, Message: aws.ToString(out.Errors[0].ErrorMessage)}
+			return &smithy.GenericAPIError{
+				Code:    *out.Errors[0].ErrorCode,
+				Message: aws.ToString(out.Errors[0].ErrorMessage),
+			}
 		}
 		return err
 	}
@@ -357,8 +416,13 @@ var fleetPaths = []path{
 	},
 	{
 		name: "ec2: CreateFleet with PassRole to another service", given: (*world).network,
-		needs: []statement{allow("ec2:*"), passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com")},
-		stops: []statement{passAdmin().when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com")}, try: fleet("2"), changes: fleetTables,
+		needs: []statement{
+			allow("ec2:*"),
+			passAdmin().when("StringEquals", "iam:PassedToService", "eks.amazonaws.com"),
+		},
+		stops: []statement{
+			passAdmin().when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com"),
+		}, try: fleet("2"), changes: fleetTables,
 	},
 	{
 		name: "ec2: CreateFleet without RunInstances", given: (*world).network, needs: []statement{allow("ec2:CreateFleet"), passAdmin()},
@@ -370,8 +434,10 @@ var fleetPaths = []path{
 			allow("ec2:CreateFleet"), allow("ec2:RunInstances").except(ec2ARN("instance/*")),
 			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "t3.micro"),
 		},
-		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "m5.large")},
-		try:   fleet("1"), changes: fleetTables,
+		stops: []statement{
+			allow("ec2:RunInstances").on(ec2ARN("instance/*")).when("StringEquals", "ec2:InstanceType", "m5.large"),
+		},
+		try: fleet("1"), changes: fleetTables,
 	},
 	{
 		name: "ec2: CreateFleet with RunInstances alone", given: (*world).network, needs: []statement{allow("ec2:RunInstances"), passAdmin()},
@@ -405,7 +471,9 @@ const groupARN = "arn:aws:autoscaling:" + region + ":" + account + ":autoScaling
 func aPolicy(w *world) {
 	aGroup(w)
 	out, err := w.root.asg.PutScalingPolicy(w.t.Context(), &autoscaling.PutScalingPolicyInput{
-		AutoScalingGroupName: p("group"), PolicyName: p("grow"), PolicyType: p("SimpleScaling"), AdjustmentType: p("ChangeInCapacity"),
+		AutoScalingGroupName: p(
+			"group",
+		), PolicyName: p("grow"), PolicyType: p("SimpleScaling"), AdjustmentType: p("ChangeInCapacity"),
 		ScalingAdjustment: aws.Int32(0),
 	})
 	w.do(nil, err)
@@ -415,9 +483,12 @@ func aPolicy(w *world) {
 // member puts an instance into the group, as its controller does; w.id is its ID.
 func (w *world) member() {
 	w.id = "i-0123456789abcdef0"
-	w.do(record.AutoScalingInstances(w.Store).Put(w.t.Context(), record.EC2Key(account, region, w.id), record.AutoScalingInstance{
-		ID: w.id, GroupName: "group", InstanceType: "m5.large", State: asgtypes.LifecycleStateInService, Weight: 1,
-	}))
+	w.do(
+		record.AutoScalingInstances(w.Store).
+			Put(w.t.Context(), record.EC2Key(account, region, w.id), record.AutoScalingInstance{
+				ID: w.id, GroupName: "group", InstanceType: "m5.large", State: asgtypes.LifecycleStateInService, Weight: 1,
+			}),
+	)
 }
 
 // creates creates a group, as mallory.
@@ -445,7 +516,10 @@ func (w *world) version(version string) *asgtypes.LaunchTemplateSpecification {
 // mixed is a policy of mixed instances.
 func (w *world) mixed(version string, overrides ...asgtypes.LaunchTemplateOverrides) *asgtypes.MixedInstancesPolicy {
 	return &asgtypes.MixedInstancesPolicy{LaunchTemplate: &asgtypes.LaunchTemplate{
-		LaunchTemplateSpecification: &asgtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: &version}, Overrides: overrides,
+		LaunchTemplateSpecification: &asgtypes.LaunchTemplateSpecification{
+			LaunchTemplateId: &w.template,
+			Version:          &version,
+		}, Overrides: overrides,
 	}}
 }
 
@@ -475,10 +549,18 @@ var groupPaths = []path{
 		needs: []statement{allow("autoscaling:*").except(groupARN)},
 		stops: []statement{allow("autoscaling:TerminateInstanceInAutoScalingGroup").on(groupARN)},
 		try: func(w *world) error {
-			err := failed(w.me.asg.TerminateInstanceInAutoScalingGroup(w.t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{
-				AutoScalingGroupName: p("own"), InstanceId: &w.id, ShouldDecrementDesiredCapacity: aws.Bool(false),
-			}))
-			if errorCode(err) == "ValidationError" && strings.Contains(err.Error(), "is not part of Auto Scaling group own") {
+			err := failed(
+				w.me.asg.TerminateInstanceInAutoScalingGroup(
+					w.t.Context(),
+					&autoscaling.TerminateInstanceInAutoScalingGroupInput{
+						AutoScalingGroupName: p(
+							"own",
+						), InstanceId: &w.id, ShouldDecrementDesiredCapacity: aws.Bool(false),
+					},
+				),
+			)
+			if errorCode(err) == "ValidationError" &&
+				strings.Contains(err.Error(), "is not part of Auto Scaling group own") {
 				return nil // with the permission it is refused for what it is
 			}
 			return err
@@ -486,7 +568,9 @@ var groupPaths = []path{
 	},
 	{
 		name: "autoscaling: DeletePolicy of another group's policy by its ARN", given: aPolicy,
-		needs: []statement{allow("autoscaling:*").except(groupARN)}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
+		needs: []statement{
+			allow("autoscaling:*").except(groupARN),
+		}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
 		try: func(w *world) error {
 			return failed(w.me.asg.DeletePolicy(w.t.Context(), &autoscaling.DeletePolicyInput{PolicyName: &w.id}))
 		},
@@ -498,10 +582,18 @@ var groupPaths = []path{
 		},
 	}, {
 		name: "autoscaling: DeletePolicy of another group's policy by its ARN, in the name of one's own", given: aPolicy,
-		needs: []statement{allow("autoscaling:*").except(groupARN)}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
+		needs: []statement{
+			allow("autoscaling:*").except(groupARN),
+		}, stops: []statement{allow("autoscaling:DeletePolicy").on(groupARN)},
 		try: func(w *world) error {
-			err := failed(w.me.asg.DeletePolicy(w.t.Context(), &autoscaling.DeletePolicyInput{AutoScalingGroupName: p("own"), PolicyName: &w.id}))
-			if errorCode(err) == "ValidationError" && strings.Contains(err.Error(), "does not belong to the group own") {
+			err := failed(
+				w.me.asg.DeletePolicy(
+					w.t.Context(),
+					&autoscaling.DeletePolicyInput{AutoScalingGroupName: p("own"), PolicyName: &w.id},
+				),
+			)
+			if errorCode(err) == "ValidationError" &&
+				strings.Contains(err.Error(), "does not belong to the group own") {
 				return nil // with the permission it is refused for what it is
 			}
 			return err
@@ -509,11 +601,15 @@ var groupPaths = []path{
 	},
 	{
 		name: "autoscaling: CreateAutoScalingGroup with a profile, without PassRole", given: groups,
-		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()}, try: creates("2", unchanged),
+		needs: []statement{
+			allow("autoscaling:*", "ec2:*"),
+		}, stops: []statement{passAdmin()}, try: creates("2", unchanged),
 	},
 	{
 		name: "autoscaling: CreateAutoScalingGroup without RunInstances", given: groups,
-		needs: []statement{allow("autoscaling:*", "ec2:Describe*")}, stops: []statement{allow("ec2:RunInstances")}, try: creates("1", unchanged),
+		needs: []statement{
+			allow("autoscaling:*", "ec2:Describe*"),
+		}, stops: []statement{allow("ec2:RunInstances")}, try: creates("1", unchanged),
 	},
 	{
 		name: "autoscaling: CreateAutoScalingGroup with RunInstances alone", given: groups, needs: []statement{allow("ec2:*", "iam:PassRole")},
@@ -521,8 +617,11 @@ var groupPaths = []path{
 	},
 	{
 		name: "autoscaling: CreateAutoScalingGroup in a subnet of others beside one's own", given: groups,
-		needs: []statement{allow("autoscaling:*", "ec2:Describe*"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
-			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a")},
+		needs: []statement{
+			allow("autoscaling:*", "ec2:Describe*"),
+			allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a"),
+		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
 		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
 			in.VPCZoneIdentifier = p(w.subnetA + "," + w.subnetB)
@@ -532,15 +631,23 @@ var groupPaths = []path{
 		name: "autoscaling: CreateAutoScalingGroup of a type that may not be launched, beside one that may", given: groups,
 		needs: onlyType("t3.micro"), stops: onlyType("m5.large"),
 		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
-			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1",
-				asgtypes.LaunchTemplateOverrides{InstanceType: p("t3.micro")}, asgtypes.LaunchTemplateOverrides{InstanceType: p("m5.large")})
+			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
+				"1",
+				asgtypes.LaunchTemplateOverrides{
+					InstanceType: p("t3.micro"),
+				},
+				asgtypes.LaunchTemplateOverrides{InstanceType: p("m5.large")},
+			)
 		}),
 	},
 	{
 		name: "autoscaling: CreateAutoScalingGroup by instance requirements, of a type that may not be launched", given: groups,
 		needs: onlyType("m5.large"), stops: []statement{allow("ec2:RunInstances").on(ec2ARN("instance/*"))},
 		try: creates("1", func(w *world, in *autoscaling.CreateAutoScalingGroupInput) {
-			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1", asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()})
+			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
+				"1",
+				asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()},
+			)
 		}),
 	},
 	{
@@ -555,48 +662,72 @@ var groupPaths = []path{
 	{
 		name: "autoscaling: UpdateAutoScalingGroup to a version with a profile", given: aGroup,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
-		try: updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") }),
+		try: updates(
+			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") },
+		),
 	},
 	{
 		name: "autoscaling: UpdateAutoScalingGroup by instance requirements", given: aGroup,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
 		try: updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) {
-			in.MixedInstancesPolicy = w.mixed("2", asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()})
+			in.MixedInstancesPolicy = w.mixed(
+				"2",
+				asgtypes.LaunchTemplateOverrides{InstanceRequirements: requirements()},
+			)
 		}),
 	},
 	{
 		name: "autoscaling: UpdateAutoScalingGroup into a subnet of others", given: aGroup,
-		needs: []statement{allow("autoscaling:*", "ec2:Describe*"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
-			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a")},
+		needs: []statement{
+			allow("autoscaling:*", "ec2:Describe*"),
+			allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a"),
+		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
-		try:   updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB }),
+		try: updates(
+			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB },
+		),
 	},
 	{
 		name: "autoscaling: UpdateAutoScalingGroup of mixed instances into a subnet of others",
 		given: func(w *world) {
 			groups(w)
 			in := w.group("1")
-			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed("1",
-				asgtypes.LaunchTemplateOverrides{InstanceType: p("m5.large"), LaunchTemplateSpecification: w.version("1")})
+			in.LaunchTemplate, in.MixedInstancesPolicy = nil, w.mixed(
+				"1",
+				asgtypes.LaunchTemplateOverrides{
+					InstanceType:                p("m5.large"),
+					LaunchTemplateSpecification: w.version("1"),
+				},
+			)
 			w.do(w.root.asg.CreateAutoScalingGroup(w.t.Context(), in))
 		},
-		needs: []statement{allow("autoscaling:*", "ec2:Describe*"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
-			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a")},
+		needs: []statement{
+			allow("autoscaling:*", "ec2:Describe*"),
+			allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a"),
+		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
-		try:   updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB }),
+		try: updates(
+			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.VPCZoneIdentifier = &w.subnetB },
+		),
 	},
 	{
 		name: "autoscaling: UpdateAutoScalingGroup of a group of others", given: aGroup,
 		needs: []statement{onlyMine("autoscaling:UpdateAutoScalingGroup"), allow("ec2:*", "iam:PassRole")},
 		stops: []statement{allow("autoscaling:UpdateAutoScalingGroup")},
-		try:   updates(func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") }),
+		try: updates(
+			func(w *world, in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchTemplate = w.version("2") },
+		),
 	},
 	{
 		name: "autoscaling: StartInstanceRefresh to a version with a profile", given: aGroup,
 		needs: []statement{allow("autoscaling:*", "ec2:*")}, stops: []statement{passAdmin()},
 		try: func(w *world) error {
 			return failed(w.me.asg.StartInstanceRefresh(w.t.Context(), &autoscaling.StartInstanceRefreshInput{
-				AutoScalingGroupName: p("group"), DesiredConfiguration: &asgtypes.DesiredConfiguration{LaunchTemplate: w.version("2")},
+				AutoScalingGroupName: p(
+					"group",
+				), DesiredConfiguration: &asgtypes.DesiredConfiguration{LaunchTemplate: w.version("2")},
 			}))
 		},
 	},
@@ -611,7 +742,9 @@ var groupPaths = []path{
 	},
 	{
 		name: "autoscaling: CreateOrUpdateTags of a group of others, then what the tag allows", given: aGroup,
-		needs: []statement{onlyMine("autoscaling:SetDesiredCapacity")}, stops: []statement{allow("autoscaling:CreateOrUpdateTags")},
+		needs: []statement{
+			onlyMine("autoscaling:SetDesiredCapacity"),
+		}, stops: []statement{allow("autoscaling:CreateOrUpdateTags")},
 		try: func(w *world) error {
 			if _, err := w.me.asg.CreateOrUpdateTags(w.t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []asgtypes.Tag{{
 				ResourceId: p("group"), ResourceType: p("auto-scaling-group"), Key: p("team"), Value: p("crew"), PropagateAtLaunch: aws.Bool(false),

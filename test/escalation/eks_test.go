@@ -15,7 +15,12 @@ const (
 // entered is a cluster with an access entry for mallory, which gives nothing.
 func entered(w *world) {
 	w.cluster()
-	w.do(w.root.eks.CreateAccessEntry(w.t.Context(), &eks.CreateAccessEntryInput{ClusterName: p("dev"), PrincipalArn: p(mallory)}))
+	w.do(
+		w.root.eks.CreateAccessEntry(
+			w.t.Context(),
+			&eks.CreateAccessEntryInput{ClusterName: p("dev"), PrincipalArn: p(mallory)},
+		),
+	)
 }
 
 // createsEntry creates an access entry for mallory, as mallory.
@@ -62,7 +67,12 @@ func asItIs(*world, *eks.CreateNodegroupInput) {}
 
 // templated has a node group launch from the first version of the launch template, without an image of its own.
 func templated(w *world, in *eks.CreateNodegroupInput) {
-	in.NodeRole, in.LaunchTemplate = p(prefix+"role/node"), &ekstypes.LaunchTemplateSpecification{Id: &w.id, Version: p("1")}
+	in.NodeRole, in.LaunchTemplate = p(
+		prefix+"role/node",
+	), &ekstypes.LaunchTemplateSpecification{
+		Id:      &w.id,
+		Version: p("1"),
+	}
 }
 
 // createsAddon creates the add-on vpc-cni, as mallory.
@@ -77,7 +87,9 @@ func createsAddon(edit func(*eks.CreateAddonInput)) func(*world) error {
 func withServiceAccountRole(in *eks.CreateAddonInput) { in.ServiceAccountRoleArn = p(adminARN) }
 
 func withPodIdentity(in *eks.CreateAddonInput) {
-	in.PodIdentityAssociations = []ekstypes.AddonPodIdentityAssociations{{ServiceAccount: p("aws-node"), RoleArn: p(adminARN)}}
+	in.PodIdentityAssociations = []ekstypes.AddonPodIdentityAssociations{
+		{ServiceAccount: p("aws-node"), RoleArn: p(adminARN)},
+	}
 }
 
 // addon is a cluster with the add-on vpc-cni, which has no role.
@@ -106,7 +118,9 @@ func passedTo(s statement, service string) statement {
 var eksPaths = []path{
 	{
 		name: "eks: CreateAccessEntry for oneself", given: (*world).cluster, needs: []statement{allow("eks:AssociateAccessPolicy", "eks:Describe*")},
-		stops: []statement{allow("eks:CreateAccessEntry").on(devARN)}, try: createsEntry(func(*eks.CreateAccessEntryInput) {}),
+		stops: []statement{
+			allow("eks:CreateAccessEntry").on(devARN),
+		}, try: createsEntry(func(*eks.CreateAccessEntryInput) {}),
 	},
 	{
 		name: "eks: CreateAccessEntry for a principal beside the allowed one", given: (*world).cluster,
@@ -116,9 +130,17 @@ var eksPaths = []path{
 	},
 	{
 		name: "eks: CreateAccessEntry with groups that are not allowed", given: (*world).cluster,
-		needs: []statement{allow("eks:CreateAccessEntry").when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers")},
-		stops: []statement{allow("eks:CreateAccessEntry").when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers", "admins")},
-		try:   createsEntry(func(in *eks.CreateAccessEntryInput) { in.KubernetesGroups = []string{"viewers", "admins"} }),
+		needs: []statement{
+			allow("eks:CreateAccessEntry").when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers"),
+		},
+		stops: []statement{
+			allow(
+				"eks:CreateAccessEntry",
+			).when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers", "admins"),
+		},
+		try: createsEntry(
+			func(in *eks.CreateAccessEntryInput) { in.KubernetesGroups = []string{"viewers", "admins"} },
+		),
 	},
 	{
 		name: "eks: CreateAccessEntry with a user name that is not allowed", given: (*world).cluster,
@@ -141,18 +163,30 @@ var eksPaths = []path{
 	{
 		name: "eks: AssociateAccessPolicy of a policy beside the allowed one", given: entered,
 		needs: []statement{allow("eks:AssociateAccessPolicy").when("ArnEquals", "eks:policyArn", accessView)},
-		stops: []statement{allow("eks:AssociateAccessPolicy").when("ArnEquals", "eks:policyArn", accessAll)}, try: associatesPolicy(wholeCluster),
+		stops: []statement{
+			allow("eks:AssociateAccessPolicy").when("ArnEquals", "eks:policyArn", accessAll),
+		}, try: associatesPolicy(wholeCluster),
 	},
 	{
 		name: "eks: AssociateAccessPolicy for the whole cluster", given: entered,
 		needs: []statement{allow("eks:AssociateAccessPolicy").when("StringEquals", "eks:accessScope", "namespace")},
-		stops: []statement{allow("eks:AssociateAccessPolicy").when("StringEquals", "eks:accessScope", "cluster")}, try: associatesPolicy(wholeCluster),
+		stops: []statement{
+			allow("eks:AssociateAccessPolicy").when("StringEquals", "eks:accessScope", "cluster"),
+		}, try: associatesPolicy(wholeCluster),
 	},
 	{
 		name: "eks: AssociateAccessPolicy for a namespace beside the allowed one", given: entered,
-		needs: []statement{allow("eks:AssociateAccessPolicy").when("ForAllValues:StringEquals", "eks:namespaces", "apps")},
-		stops: []statement{allow("eks:AssociateAccessPolicy").when("ForAllValues:StringEquals", "eks:namespaces", "apps", "kube-system")},
-		try:   associatesPolicy(&ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"apps", "kube-system"}}),
+		needs: []statement{
+			allow("eks:AssociateAccessPolicy").when("ForAllValues:StringEquals", "eks:namespaces", "apps"),
+		},
+		stops: []statement{
+			allow(
+				"eks:AssociateAccessPolicy",
+			).when("ForAllValues:StringEquals", "eks:namespaces", "apps", "kube-system"),
+		},
+		try: associatesPolicy(
+			&ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"apps", "kube-system"}},
+		),
 	},
 	{
 		name: "eks: UpdateAccessEntry of one's own groups", given: entered, needs: []statement{allow("eks:CreateAccessEntry")},
@@ -161,8 +195,12 @@ var eksPaths = []path{
 	},
 	{
 		name: "eks: UpdateAccessEntry with groups that are not allowed", given: entered, needs: []statement{allow("eks:UpdateAccessEntry")},
-		hinders: []statement{deny("eks:UpdateAccessEntry").when("ForAnyValue:StringEquals", "eks:kubernetesGroups", "admins")},
-		try:     updatesEntry(func(in *eks.UpdateAccessEntryInput) { in.KubernetesGroups = []string{"viewers", "admins"} }),
+		hinders: []statement{
+			deny("eks:UpdateAccessEntry").when("ForAnyValue:StringEquals", "eks:kubernetesGroups", "admins"),
+		},
+		try: updatesEntry(
+			func(in *eks.UpdateAccessEntryInput) { in.KubernetesGroups = []string{"viewers", "admins"} },
+		),
 	},
 	{
 		name: "eks: UpdateAccessEntry to the user name of another", given: entered,
@@ -174,7 +212,12 @@ var eksPaths = []path{
 		name: "eks: DeleteAccessEntry of another, to make room", given: entered, needs: []statement{allow("eks:CreateAccessEntry")},
 		stops: []statement{allow("eks:DeleteAccessEntry")},
 		try: func(w *world) error {
-			return failed(w.me.eks.DeleteAccessEntry(w.t.Context(), &eks.DeleteAccessEntryInput{ClusterName: p("dev"), PrincipalArn: p(mallory)}))
+			return failed(
+				w.me.eks.DeleteAccessEntry(
+					w.t.Context(),
+					&eks.DeleteAccessEntryInput{ClusterName: p("dev"), PrincipalArn: p(mallory)},
+				),
+			)
 		},
 	},
 	{
@@ -183,15 +226,24 @@ var eksPaths = []path{
 	},
 	{
 		name: "eks: CreateNodegroup with PassRole to another service", given: (*world).cluster,
-		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"), passedTo(passAdmin(), "ec2.amazonaws.com")},
+		needs: []statement{
+			allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"),
+			passedTo(passAdmin(), "ec2.amazonaws.com"),
+		},
 		stops: []statement{passedTo(passAdmin(), "eks.amazonaws.com")}, try: createsNodes(asItIs),
 	},
 	{
 		name: "eks: CreateNodegroup with PassRole for another cluster", given: (*world).cluster,
 		needs: []statement{
-			allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"), passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:nodegroup/other/*"),
+			allow(
+				"eks:*",
+				"ec2:*",
+				"iam:CreateServiceLinkedRole",
+			), passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:nodegroup/other/*"),
 		},
-		stops: []statement{passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:nodegroup/dev/*")}, try: createsNodes(asItIs),
+		stops: []statement{
+			passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:nodegroup/dev/*"),
+		}, try: createsNodes(asItIs),
 	},
 	{
 		name: "eks: CreateNodegroup of a role that is named under an allowed path", given: both((*world).cluster, becomes(prefix+"role/team/admin")),
@@ -211,7 +263,12 @@ var eksPaths = []path{
 	{
 		name: "eks: CreateNodegroup of a launch template, in a subnet of others beside one's own", given: nodeTemplate,
 		needs: []statement{
-			allow("eks:*", "iam:*", "ec2:Describe*", "ec2:CreateTags"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow(
+				"eks:*",
+				"iam:*",
+				"ec2:Describe*",
+				"ec2:CreateTags",
+			), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
 			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a"),
 		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
@@ -232,15 +289,23 @@ var eksPaths = []path{
 		name: "eks: UpdateNodegroupVersion to another version of the launch template, without RunInstances",
 		given: func(w *world) {
 			nodeTemplate(w)
-			in := &eks.CreateNodegroupInput{ClusterName: p("dev"), NodegroupName: p("nodes"), Subnets: []string{w.subnetA}}
+			in := &eks.CreateNodegroupInput{
+				ClusterName:   p("dev"),
+				NodegroupName: p("nodes"),
+				Subnets:       []string{w.subnetA},
+			}
 			templated(w, in)
 			w.do(w.root.eks.CreateNodegroup(w.t.Context(), in))
 			w.runs("nodes")
 		},
-		needs: []statement{allow("eks:*", "iam:*", "ec2:Describe*", "ec2:CreateTags")}, stops: []statement{allow("ec2:RunInstances")},
+		needs: []statement{
+			allow("eks:*", "iam:*", "ec2:Describe*", "ec2:CreateTags"),
+		}, stops: []statement{allow("ec2:RunInstances")},
 		try: func(w *world) error {
 			return failed(w.me.eks.UpdateNodegroupVersion(w.t.Context(), &eks.UpdateNodegroupVersionInput{
-				ClusterName: p("dev"), NodegroupName: p("nodes"), LaunchTemplate: &ekstypes.LaunchTemplateSpecification{Id: &w.id, Version: p("2")},
+				ClusterName: p(
+					"dev",
+				), NodegroupName: p("nodes"), LaunchTemplate: &ekstypes.LaunchTemplateSpecification{Id: &w.id, Version: p("2")},
 			}))
 		},
 	},
@@ -286,7 +351,9 @@ var eksPaths = []path{
 		try: func(w *world) error {
 			return failed(w.me.eks.UpdateAddon(w.t.Context(), &eks.UpdateAddonInput{
 				ClusterName: p("dev"), AddonName: p("vpc-cni"),
-				PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{{ServiceAccount: p("aws-node"), RoleArn: p(adminARN)}},
+				PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{
+					{ServiceAccount: p("aws-node"), RoleArn: p(adminARN)},
+				},
 			}))
 		},
 	},
@@ -300,10 +367,14 @@ var eksPaths = []path{
 			w.serves("old")
 		},
 		needs: []statement{allow("eks:UpdateClusterConfig").when("Bool", "eks:endpointPublicAccess", "true")},
-		stops: []statement{allow("eks:UpdateClusterConfig").when("StringEquals", "eks:authenticationMode", "API_AND_CONFIG_MAP")},
+		stops: []statement{
+			allow("eks:UpdateClusterConfig").when("StringEquals", "eks:authenticationMode", "API_AND_CONFIG_MAP"),
+		},
 		try: func(w *world) error {
 			return failed(w.me.eks.UpdateClusterConfig(w.t.Context(), &eks.UpdateClusterConfigInput{
-				Name: p("old"), AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
+				Name: p(
+					"old",
+				), AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 			}))
 		},
 	},
@@ -314,12 +385,19 @@ var eksPaths = []path{
 	{
 		name: "eks: CreateCluster with a stronger role than one may pass", given: (*world).cluster,
 		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"), passCluster()},
-		stops: []statement{passAdmin()}, try: createsCluster(func(in *eks.CreateClusterInput) { in.RoleArn = p(adminARN) }),
+		stops: []statement{
+			passAdmin(),
+		}, try: createsCluster(func(in *eks.CreateClusterInput) { in.RoleArn = p(adminARN) }),
 	},
 	{
 		name: "eks: CreateCluster with PassRole to another service", given: (*world).cluster,
-		needs: []statement{allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"), passedTo(passCluster(), "ec2.amazonaws.com")},
-		stops: []statement{passedTo(passCluster(), "eks.amazonaws.com")}, try: createsCluster(func(*eks.CreateClusterInput) {}),
+		needs: []statement{
+			allow("eks:*", "ec2:*", "iam:CreateServiceLinkedRole"),
+			passedTo(passCluster(), "ec2.amazonaws.com"),
+		},
+		stops: []statement{
+			passedTo(passCluster(), "eks.amazonaws.com"),
+		}, try: createsCluster(func(*eks.CreateClusterInput) {}),
 	},
 	{
 		name: "eks: CreateCluster with its creator as its administrator", given: (*world).cluster,
@@ -327,7 +405,9 @@ var eksPaths = []path{
 			allow("ec2:*", "iam:CreateServiceLinkedRole"), passCluster(),
 			allow("eks:CreateCluster").when("Bool", "eks:bootstrapClusterCreatorAdminPermissions", "false"),
 		},
-		stops: []statement{allow("eks:CreateCluster").when("Bool", "eks:bootstrapClusterCreatorAdminPermissions", "true")},
+		stops: []statement{
+			allow("eks:CreateCluster").when("Bool", "eks:bootstrapClusterCreatorAdminPermissions", "true"),
+		},
 		try: createsCluster(func(in *eks.CreateClusterInput) {
 			in.AccessConfig.BootstrapClusterCreatorAdminPermissions = aws.Bool(true)
 		}),

@@ -14,7 +14,12 @@ func p(text string) *string { return &text }
 
 // attachAdmin makes mallory an administrator by an attached policy.
 func attachAdmin(w *world) error {
-	return failed(w.me.iam.AttachUserPolicy(w.t.Context(), &iam.AttachUserPolicyInput{UserName: p("mallory"), PolicyArn: p(adminOf)}))
+	return failed(
+		w.me.iam.AttachUserPolicy(
+			w.t.Context(),
+			&iam.AttachUserPolicyInput{UserName: p("mallory"), PolicyArn: p(adminOf)},
+		),
+	)
 }
 
 // writeVersion makes a new default version of a policy.
@@ -58,7 +63,9 @@ func deniedInline(w *world) {
 // deniedAttached gives mallory a managed policy that denies attaching policies.
 func deniedAttached(w *world) {
 	arn := w.policy("denial", document(deny("iam:AttachUserPolicy")))
-	w.do(w.root.iam.AttachUserPolicy(w.t.Context(), &iam.AttachUserPolicyInput{UserName: p("mallory"), PolicyArn: &arn}))
+	w.do(
+		w.root.iam.AttachUserPolicy(w.t.Context(), &iam.AttachUserPolicyInput{UserName: p("mallory"), PolicyArn: &arn}),
+	)
 }
 
 // deniedByGroup gives mallory's group a policy that denies attaching policies.
@@ -224,8 +231,12 @@ var iamPaths = []path{
 	},
 	{
 		name: "iam: PutUserPermissionsBoundary with a wider one", given: bounded(document(allow("iam:*"))),
-		needs: []statement{allow("iam:PutUserPermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", readOnly)},
-		stops: []statement{allow("iam:PutUserPermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", adminOf)},
+		needs: []statement{
+			allow("iam:PutUserPermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", readOnly),
+		},
+		stops: []statement{
+			allow("iam:PutUserPermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", adminOf),
+		},
 		try: func(w *world) error {
 			return failed(w.me.iam.PutUserPermissionsBoundary(w.t.Context(), &iam.PutUserPermissionsBoundaryInput{
 				UserName: p("mallory"), PermissionsBoundary: p(adminOf),
@@ -249,8 +260,12 @@ var iamPaths = []path{
 	},
 	{
 		name: "iam: PutRolePermissionsBoundary with a wider one", given: boundedRole,
-		needs: []statement{allow("iam:PutRolePermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", readOnly)},
-		stops: []statement{allow("iam:PutRolePermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", adminOf)},
+		needs: []statement{
+			allow("iam:PutRolePermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", readOnly),
+		},
+		stops: []statement{
+			allow("iam:PutRolePermissionsBoundary").when("ArnEquals", "iam:PermissionsBoundary", adminOf),
+		},
 		try: func(w *world) error {
 			return failed(w.me.iam.PutRolePermissionsBoundary(w.t.Context(), &iam.PutRolePermissionsBoundaryInput{
 				RoleName: p("weak"), PermissionsBoundary: p(adminOf),
@@ -276,8 +291,10 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name:  "iam: PutRolePolicy of a role without the boundary that is demanded",
-		needs: []statement{allow("iam:PutRolePolicy").when("ArnEquals", "iam:PermissionsBoundary", readOnly)}, open: boundedRole,
+		name: "iam: PutRolePolicy of a role without the boundary that is demanded",
+		needs: []statement{
+			allow("iam:PutRolePolicy").when("ArnEquals", "iam:PermissionsBoundary", readOnly),
+		}, open: boundedRole,
 		try: func(w *world) error {
 			return failed(w.me.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
 				RoleName: p("weak"), PolicyName: p("x"), PolicyDocument: p(everybody),
@@ -371,14 +388,24 @@ var iamPaths = []path{
 		name: "iam: UpdateUser to a path whose users may do more", needs: []statement{allow("iam:UpdateUser").on(mallory)},
 		stops: []statement{allow("iam:UpdateUser").on(prefix + "user/bosses/*")},
 		try: func(w *world) error {
-			return failed(w.me.iam.UpdateUser(w.t.Context(), &iam.UpdateUserInput{UserName: p("mallory"), NewPath: p("/bosses/")}))
+			return failed(
+				w.me.iam.UpdateUser(
+					w.t.Context(),
+					&iam.UpdateUserInput{UserName: p("mallory"), NewPath: p("/bosses/")},
+				),
+			)
 		},
 	},
 	{
 		name: "iam: UpdateGroup to a name that may be changed", needs: []statement{allow("iam:UpdateGroup").on(prefix + "group/admins")},
 		stops: []statement{allow("iam:UpdateGroup").on(prefix + "group/crew/admins")},
 		try: func(w *world) error {
-			return failed(w.me.iam.UpdateGroup(w.t.Context(), &iam.UpdateGroupInput{GroupName: p("admins"), NewPath: p("/crew/")}))
+			return failed(
+				w.me.iam.UpdateGroup(
+					w.t.Context(),
+					&iam.UpdateGroupInput{GroupName: p("admins"), NewPath: p("/crew/")},
+				),
+			)
 		},
 	},
 	{
@@ -393,13 +420,19 @@ var iamPaths = []path{
 	{
 		name: "iam: AddRoleToInstanceProfile with PassRole to another service",
 		needs: []statement{
-			allow("iam:AddRoleToInstanceProfile"), allow("iam:PassRole").when("StringEquals", "iam:PassedToService", "eks.amazonaws.com"),
+			allow(
+				"iam:AddRoleToInstanceProfile",
+			), allow("iam:PassRole").when("StringEquals", "iam:PassedToService", "eks.amazonaws.com"),
 		},
-		stops: []statement{allow("iam:PassRole").when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com")}, try: fillProfile,
+		stops: []statement{
+			allow("iam:PassRole").when("StringEquals", "iam:PassedToService", "ec2.amazonaws.com"),
+		}, try: fillProfile,
 	},
 	{
 		name: "iam: AddRoleToInstanceProfile of a profile that one may not change", needs: []statement{allow("iam:PassRole")},
-		stops: []statement{allow("iam:AddRoleToInstanceProfile").on(prefix + "instance-profile/empty-profile")}, try: fillProfile,
+		stops: []statement{
+			allow("iam:AddRoleToInstanceProfile").on(prefix + "instance-profile/empty-profile"),
+		}, try: fillProfile,
 	},
 	{
 		name:  "iam: RemoveRoleFromInstanceProfile, to put another there",
@@ -417,9 +450,15 @@ var iamPaths = []path{
 		},
 	},
 	{
-		name:  "iam: CreateServiceLinkedRole of a service beside the allowed one",
-		needs: []statement{allow("iam:CreateServiceLinkedRole").when("StringEquals", "iam:AWSServiceName", "spot.amazonaws.com")},
-		stops: []statement{allow("iam:CreateServiceLinkedRole").when("StringEquals", "iam:AWSServiceName", "autoscaling.amazonaws.com")},
+		name: "iam: CreateServiceLinkedRole of a service beside the allowed one",
+		needs: []statement{
+			allow("iam:CreateServiceLinkedRole").when("StringEquals", "iam:AWSServiceName", "spot.amazonaws.com"),
+		},
+		stops: []statement{
+			allow(
+				"iam:CreateServiceLinkedRole",
+			).when("StringEquals", "iam:AWSServiceName", "autoscaling.amazonaws.com"),
+		},
 		try: func(w *world) error {
 			return failed(w.me.iam.CreateServiceLinkedRole(w.t.Context(), &iam.CreateServiceLinkedRoleInput{
 				AWSServiceName: p("autoscaling.amazonaws.com"),
@@ -455,7 +494,9 @@ var iamPaths = []path{
 		name: "iam: GetAccountAuthorizationDetails, with permission for single users", needs: []statement{allow("iam:GetUser", "iam:List*")},
 		stops: []statement{allow("iam:GetAccountAuthorizationDetails")},
 		try: func(w *world) error {
-			return failed(w.me.iam.GetAccountAuthorizationDetails(w.t.Context(), &iam.GetAccountAuthorizationDetailsInput{}))
+			return failed(
+				w.me.iam.GetAccountAuthorizationDetails(w.t.Context(), &iam.GetAccountAuthorizationDetailsInput{}),
+			)
 		},
 	},
 	{
@@ -463,7 +504,9 @@ var iamPaths = []path{
 		given: func(w *world) { w.role("free", toMe(), document(allow("iam:CreateAccessKey").on(mallory))) },
 		open: func(w *world) {
 			w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
-				RoleName: p("free"), PolicyName: p("may"), PolicyDocument: p(document(allow("iam:CreateAccessKey").on(bossARN))),
+				RoleName: p(
+					"free",
+				), PolicyName: p("may"), PolicyDocument: p(document(allow("iam:CreateAccessKey").on(bossARN))),
 			}))
 		},
 		needs: []statement{allow("iam:CreateAccessKey")}, // which the session has not
@@ -474,7 +517,14 @@ var iamPaths = []path{
 			if err != nil {
 				return err
 			}
-			return failed(w.with(out.Credentials).iam.CreateAccessKey(w.t.Context(), &iam.CreateAccessKeyInput{UserName: p("boss")}))
+			return failed(
+				w.with(
+					out.Credentials,
+				).iam.CreateAccessKey(
+					w.t.Context(),
+					&iam.CreateAccessKeyInput{UserName: p("boss")},
+				),
+			)
 		},
 	},
 }

@@ -28,10 +28,22 @@ func withLinked(w *world) { w.linked("autoscaling.amazonaws.com") }
 // withTheirs is another account, with a role that trusts mallory's account and a policy.
 func withTheirs(w *world) {
 	w.do(w.them.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
-		RoleName: p("theirs"), AssumeRolePolicyDocument: p(trust(`{"Service":["ec2.amazonaws.com","eks.amazonaws.com"]}`, "sts:AssumeRole")),
+		RoleName: p(
+			"theirs",
+		), AssumeRolePolicyDocument: p(trust(`{"Service":["ec2.amazonaws.com","eks.amazonaws.com"]}`, "sts:AssumeRole")),
 	}))
-	w.do(w.them.iam.CreatePolicy(w.t.Context(), &iam.CreatePolicyInput{PolicyName: p("theirs"), PolicyDocument: p(everybody)}))
-	w.do(w.them.iam.CreateInstanceProfile(w.t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: p("theirs")}))
+	w.do(
+		w.them.iam.CreatePolicy(
+			w.t.Context(),
+			&iam.CreatePolicyInput{PolicyName: p("theirs"), PolicyDocument: p(everybody)},
+		),
+	)
+	w.do(
+		w.them.iam.CreateInstanceProfile(
+			w.t.Context(),
+			&iam.CreateInstanceProfileInput{InstanceProfileName: p("theirs")},
+		),
+	)
 	w.do(w.them.iam.AddRoleToInstanceProfile(w.t.Context(), &iam.AddRoleToInstanceProfileInput{
 		InstanceProfileName: p("theirs"), RoleName: p("theirs"),
 	}))
@@ -248,7 +260,10 @@ func TestNobodyMay(t *testing.T) {
 // federate are the clients of a federated user with all of mallory's permissions.
 func (w *world) federate() clients {
 	w.t.Helper()
-	out, err := w.me.sts.GetFederationToken(w.t.Context(), &sts.GetFederationTokenInput{Name: p("guest"), Policy: p(everybody)})
+	out, err := w.me.sts.GetFederationToken(
+		w.t.Context(),
+		&sts.GetFederationTokenInput{Name: p("guest"), Policy: p(everybody)},
+	)
 	w.do(nil, err)
 	return w.with(out.Credentials)
 }

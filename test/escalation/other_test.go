@@ -31,7 +31,9 @@ func parameter(w *world) {
 // puts overwrites the parameter, as mallory.
 func puts(w *world) error {
 	return failed(w.me.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
-		Name: p(imageName), Value: p("ami-00000000000000bad"), Type: ssmtypes.ParameterTypeString, Overwrite: aws.Bool(true),
+		Name: p(
+			imageName,
+		), Value: p("ami-00000000000000bad"), Type: ssmtypes.ParameterTypeString, Overwrite: aws.Bool(true),
 	}))
 }
 
@@ -49,7 +51,9 @@ func opens(w *world) error {
 
 // repositoryPolicy is one that lets mallory do something.
 func repositoryPolicy(action string) string {
-	return document(statement{"Sid": "x", "Effect": "Allow", "Principal": map[string]string{"AWS": mallory}, "Action": action})
+	return document(
+		statement{"Sid": "x", "Effect": "Allow", "Principal": map[string]string{"AWS": mallory}, "Action": action},
+	)
 }
 
 // theirs is a repository of another account, whose policy lets mallory describe it.
@@ -64,13 +68,17 @@ func theirs(action string) func(*world) {
 
 // listsTheirs lists the images of the repository of another account, as mallory.
 func listsTheirs(w *world) error {
-	return failed(w.me.ecr.ListImages(w.t.Context(), &ecr.ListImagesInput{RegistryId: p(other), RepositoryName: p("app")}))
+	return failed(
+		w.me.ecr.ListImages(w.t.Context(), &ecr.ListImagesInput{RegistryId: p(other), RepositoryName: p("app")}),
+	)
 }
 
 var otherPaths = []path{
 	{
 		name: "ssm: GetParametersByPath of a denied path, by an ARN with a slash too many", given: parameter,
-		needs: []statement{allow("ssm:*")}, hinders: []statement{deny("ssm:*").on(strings.Replace(imageARN, "/image", "*", 1))},
+		needs: []statement{
+			allow("ssm:*"),
+		}, hinders: []statement{deny("ssm:*").on(strings.Replace(imageARN, "/image", "*", 1))},
 		try: func(w *world) error {
 			return failed(w.me.ssm.GetParametersByPath(w.t.Context(), &ssm.GetParametersByPathInput{
 				Path: p("arn:aws:ssm:" + region + ":" + account + ":parameter//app"),
@@ -126,16 +134,22 @@ var otherPaths = []path{
 	},
 	{
 		name: "ssm: GetParameters of a secret beside what is allowed", given: parameter,
-		needs: []statement{allow("ssm:GetParameters").except(imageARN)}, stops: []statement{allow("ssm:GetParameters").on(imageARN)},
+		needs: []statement{
+			allow("ssm:GetParameters").except(imageARN),
+		}, stops: []statement{allow("ssm:GetParameters").on(imageARN)},
 		try: func(w *world) error {
-			return failed(w.me.ssm.GetParameters(w.t.Context(), &ssm.GetParametersInput{Names: []string{"/crew/own", imageName}}))
+			return failed(
+				w.me.ssm.GetParameters(w.t.Context(), &ssm.GetParametersInput{Names: []string{"/crew/own", imageName}}),
+			)
 		},
 	},
 	{
 		name: "ssm: GetParameterHistory of a secret", given: parameter, needs: []statement{allow("ssm:GetParameter")},
 		stops: []statement{allow("ssm:GetParameterHistory").on(imageARN)},
 		try: func(w *world) error {
-			return failed(w.me.ssm.GetParameterHistory(w.t.Context(), &ssm.GetParameterHistoryInput{Name: p(imageName)}))
+			return failed(
+				w.me.ssm.GetParameterHistory(w.t.Context(), &ssm.GetParameterHistoryInput{Name: p(imageName)}),
+			)
 		},
 	},
 	{
@@ -157,7 +171,9 @@ var otherPaths = []path{
 	},
 	{
 		name: "ecr: TagResource of a repository of others, then what the tag allows", given: repository,
-		needs: []statement{onlyMine("ecr:SetRepositoryPolicy")}, stops: []statement{allow("ecr:TagResource").on(repositories + "app")},
+		needs: []statement{
+			onlyMine("ecr:SetRepositoryPolicy"),
+		}, stops: []statement{allow("ecr:TagResource").on(repositories + "app")},
 		try: func(w *world) error {
 			if _, err := w.me.ecr.TagResource(w.t.Context(), &ecr.TagResourceInput{
 				ResourceArn: p(repositories + "app"), Tags: crewTag,
@@ -171,7 +187,12 @@ var otherPaths = []path{
 		name: "ecr: CreateRepository with tags, without TagResource", needs: []statement{allow("ecr:CreateRepository")},
 		stops: []statement{allow("ecr:TagResource")},
 		try: func(w *world) error {
-			return failed(w.me.ecr.CreateRepository(w.t.Context(), &ecr.CreateRepositoryInput{RepositoryName: p("mine"), Tags: crewTag}))
+			return failed(
+				w.me.ecr.CreateRepository(
+					w.t.Context(),
+					&ecr.CreateRepositoryInput{RepositoryName: p("mine"), Tags: crewTag},
+				),
+			)
 		},
 	},
 	{
@@ -192,6 +213,8 @@ var otherPaths = []path{
 	{
 		name: "ecr: a repository of another account that lets one in, without one's own account's permission", given: theirs("ecr:ListImages"),
 		needs: []statement{allow("ecr:ListImages").on(repositories + "*")},
-		stops: []statement{allow("ecr:ListImages").on("arn:aws:ecr:" + region + ":" + other + ":repository/app")}, try: listsTheirs,
+		stops: []statement{
+			allow("ecr:ListImages").on("arn:aws:ecr:" + region + ":" + other + ":repository/app"),
+		}, try: listsTheirs,
 	},
 }

@@ -32,7 +32,12 @@ func trusting(operator, key, value string) string {
 // trusts changes a role's trust policy.
 func trusts(role, text string) func(*world) {
 	return func(w *world) {
-		w.do(w.root.iam.UpdateAssumeRolePolicy(w.t.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: &text}))
+		w.do(
+			w.root.iam.UpdateAssumeRolePolicy(
+				w.t.Context(),
+				&iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: &text},
+			),
+		)
 	}
 }
 
@@ -155,13 +160,20 @@ var sessionPaths = []path{
 	},
 	{
 		name: "sts: beyond the session's managed policy", given: both(givenRole(toMe()), becomes(readOnly)), open: becomes(adminOf),
-		try: limited(func(w *world, in *sts.AssumeRoleInput) { in.PolicyArns = []ststypes.PolicyDescriptorType{{Arn: &w.id}} }),
+		try: limited(
+			func(w *world, in *sts.AssumeRoleInput) { in.PolicyArns = []ststypes.PolicyDescriptorType{{Arn: &w.id}} },
+		),
 	},
 	{
 		name:  "sts: a session policy gives no more than the role",
 		given: func(w *world) { w.role("free", toMe(), document(allow("iam:List*"))) },
 		open: func(w *world) {
-			w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{RoleName: p("free"), PolicyName: p("may"), PolicyDocument: p(everybody)}))
+			w.do(
+				w.root.iam.PutRolePolicy(
+					w.t.Context(),
+					&iam.PutRolePolicyInput{RoleName: p("free"), PolicyName: p("may"), PolicyDocument: p(everybody)},
+				),
+			)
 		},
 		try: limited(func(w *world, in *sts.AssumeRoleInput) { in.Policy = p(everybody) }),
 	},
@@ -171,7 +183,9 @@ var sessionPaths = []path{
 	},
 	{
 		name: "sts: session tags without TagSession in one's own policies", given: givenRole(anybodyHere("sts:AssumeRole", "sts:TagSession")),
-		needs: []statement{allow("sts:AssumeRole")}, stops: []statement{allow("sts:TagSession").on(prefix + "role/free")}, try: assumes(tagged),
+		needs: []statement{
+			allow("sts:AssumeRole"),
+		}, stops: []statement{allow("sts:TagSession").on(prefix + "role/free")}, try: assumes(tagged),
 	},
 	{
 		name: "sts: session tags with a value that the role does not take", given: givenRole(trusting("StringEquals", "aws:RequestTag/team", "crew")),
@@ -182,8 +196,10 @@ var sessionPaths = []path{
 		open: trusts("free", toMe("sts:SetSourceIdentity")), try: assumes(sourced),
 	},
 	{
-		name:  "sts: a source identity without SetSourceIdentity in one's own policies",
-		given: givenRole(anybodyHere("sts:AssumeRole", "sts:SetSourceIdentity")), needs: []statement{allow("sts:AssumeRole")},
+		name: "sts: a source identity without SetSourceIdentity in one's own policies",
+		given: givenRole(
+			anybodyHere("sts:AssumeRole", "sts:SetSourceIdentity"),
+		), needs: []statement{allow("sts:AssumeRole")},
 		stops: []statement{allow("sts:SetSourceIdentity").on(prefix + "role/free")}, try: assumes(sourced),
 	},
 	{
@@ -209,7 +225,10 @@ var sessionPaths = []path{
 		name:  "sts: a chain that asks for other tags than those it was given",
 		given: both(vault("StringEquals", "aws:PrincipalTag/team", "admins"), becomes("crew")), open: becomes("admins"),
 		try: func(w *world) error {
-			return chained(w, func(in *sts.AssumeRoleInput) { in.Tags = []ststypes.Tag{{Key: p("rank"), Value: p("admins")}} })
+			return chained(
+				w,
+				func(in *sts.AssumeRoleInput) { in.Tags = []ststypes.Tag{{Key: p("rank"), Value: p("admins")}} },
+			)
 		},
 	},
 	{
@@ -217,7 +236,9 @@ var sessionPaths = []path{
 		given: func(w *world) {
 			vault("StringLike", "aws:PrincipalTag/team", "*")(w)
 			w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
-				RoleName: p("vault"), PolicyName: p("may"), PolicyDocument: p(document(allow("iam:*").when("StringEquals", "aws:PrincipalTag/team", "admins"))),
+				RoleName: p(
+					"vault",
+				), PolicyName: p("may"), PolicyDocument: p(document(allow("iam:*").when("StringEquals", "aws:PrincipalTag/team", "admins"))),
 			}))
 			w.do(w.root.iam.TagRole(w.t.Context(), &iam.TagRoleInput{
 				RoleName: p("vault"), Tags: []iamtypes.Tag{{Key: p("team"), Value: p("admins")}},
@@ -233,7 +254,9 @@ var sessionPaths = []path{
 			if err != nil {
 				return err
 			}
-			return failed(w.with(out.Credentials).iam.CreateUser(w.t.Context(), &iam.CreateUserInput{UserName: p("friend")}))
+			return failed(
+				w.with(out.Credentials).iam.CreateUser(w.t.Context(), &iam.CreateUserInput{UserName: p("friend")}),
+			)
 		},
 	},
 	{
@@ -256,7 +279,10 @@ var sessionPaths = []path{
 		name: "sts: a federated user's policy gives no more than the user has", needs: []statement{allow("sts:GetFederationToken")},
 		stops: []statement{allow("eks:ListClusters")},
 		try: func(w *world) error {
-			out, err := w.me.sts.GetFederationToken(w.t.Context(), &sts.GetFederationTokenInput{Name: p("guest"), Policy: p(everybody)})
+			out, err := w.me.sts.GetFederationToken(
+				w.t.Context(),
+				&sts.GetFederationTokenInput{Name: p("guest"), Policy: p(everybody)},
+			)
 			if err != nil {
 				return err
 			}
@@ -278,7 +304,12 @@ var sessionPaths = []path{
 		name: "sts: a session of a role ends with the role's permissions", given: givenRole(toMe()),
 		needs: []statement{},
 		open: func(w *world) {
-			w.do(w.root.iam.DeleteRolePermissionsBoundary(w.t.Context(), &iam.DeleteRolePermissionsBoundaryInput{RoleName: p("free")}))
+			w.do(
+				w.root.iam.DeleteRolePermissionsBoundary(
+					w.t.Context(),
+					&iam.DeleteRolePermissionsBoundaryInput{RoleName: p("free")},
+				),
+			)
 		},
 		try: func(w *world) error {
 			c := w.assume("free")
@@ -297,15 +328,24 @@ var sessionPaths = []path{
 		try: func(w *world) error { return w.webIdentity("system:serviceaccount:apps:admin", w.id) },
 	},
 	{
-		name:  "sts: AssumeRoleWithWebIdentity of another service account's token",
-		given: both(federated, becomes("system:serviceaccount:other:admin")), open: becomes("system:serviceaccount:apps:admin"),
+		name: "sts: AssumeRoleWithWebIdentity of another service account's token",
+		given: both(
+			federated,
+			becomes("system:serviceaccount:other:admin"),
+		), open: becomes("system:serviceaccount:apps:admin"),
 		try: func(w *world) error { return w.webIdentity(w.id, "sts.amazonaws.com") },
 	},
 	{
-		name:  "sts: AssumeRoleWithWebIdentity of a role that trusts another provider",
-		given: both(federated, trusts("pods", trust(`{"Federated":"`+prefix+`oidc-provider/ci.example.com"}`, "sts:AssumeRoleWithWebIdentity"))),
-		open:  trusts("pods", trust(`{"Federated":"`+provider+`"}`, "sts:AssumeRoleWithWebIdentity")),
-		try:   func(w *world) error { return w.webIdentity("system:serviceaccount:apps:admin", "sts.amazonaws.com") },
+		name: "sts: AssumeRoleWithWebIdentity of a role that trusts another provider",
+		given: both(
+			federated,
+			trusts(
+				"pods",
+				trust(`{"Federated":"`+prefix+`oidc-provider/ci.example.com"}`, "sts:AssumeRoleWithWebIdentity"),
+			),
+		),
+		open: trusts("pods", trust(`{"Federated":"`+provider+`"}`, "sts:AssumeRoleWithWebIdentity")),
+		try:  func(w *world) error { return w.webIdentity("system:serviceaccount:apps:admin", "sts.amazonaws.com") },
 	},
 }
 
@@ -319,7 +359,9 @@ func federated(w *world) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.do(nil, err)
 	w.key = key
-	jwks, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+	jwks, err := json.Marshal(
+		jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}},
+	)
 	w.do(nil, err)
 	w.do(record.Issuers(w.Store).Create(w.t.Context(), store.Key(clusterID), record.Issuer{
 		Account: account, Region: region, Cluster: "dev", JWKS: jwks,
@@ -339,7 +381,10 @@ func federated(w *world) {
 
 // webIdentity assumes the role "pods" with a token of the cluster.
 func (w *world) webIdentity(subject, audience string) error {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: w.key, KeyID: "k"}}, nil)
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: w.key, KeyID: "k"}},
+		nil,
+	)
 	w.do(nil, err)
 	token, err := jwt.Signed(signer).Claims(jwt.Claims{
 		Issuer: record.IssuerURL(region, clusterID), Subject: subject, Audience: jwt.Audience{audience},

@@ -91,31 +91,75 @@ func newWorld(t *testing.T) *world {
 	}
 	linked, machines := iamfront.NewServiceLinkedRoles(w.Store, nil), ec2front.New(ec2front.Options{Store: w.Store})
 	w.Mux.Register(wire.EC2, machines)
-	w.Mux.Register(wire.AutoScaling, autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}))
+	w.Mux.Register(
+		wire.AutoScaling,
+		autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}),
+	)
 	w.Mux.Register(wire.SSM, ssmfront.New(ssmfront.Options{Store: w.Store}))
 	w.Mux.Register(wire.ECR, ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}))
-	w.Mux.Register(wire.EKS, eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked, Catalogue: addons}))
+	w.Mux.Register(
+		wire.EKS,
+		eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked, Catalogue: addons}),
+	)
 	w.root = w.clients(w.Root)
 	w.them = w.clients(w.NewAccount(t, iamtest.Other))
 
 	w.user("boss", "/bosses/")
-	w.do(w.root.iam.AttachUserPolicy(t.Context(), &iam.AttachUserPolicyInput{UserName: aws.String("boss"), PolicyArn: aws.String(adminOf)}))
+	w.do(
+		w.root.iam.AttachUserPolicy(
+			t.Context(),
+			&iam.AttachUserPolicyInput{UserName: aws.String("boss"), PolicyArn: aws.String(adminOf)},
+		),
+	)
 	for _, group := range []string{"admins", "crew"} {
 		w.do(w.root.iam.CreateGroup(t.Context(), &iam.CreateGroupInput{GroupName: &group}))
 	}
-	w.do(w.root.iam.AttachGroupPolicy(t.Context(), &iam.AttachGroupPolicyInput{GroupName: aws.String("admins"), PolicyArn: aws.String(adminOf)}))
+	w.do(
+		w.root.iam.AttachGroupPolicy(
+			t.Context(),
+			&iam.AttachGroupPolicyInput{GroupName: aws.String("admins"), PolicyArn: aws.String(adminOf)},
+		),
+	)
 	for _, role := range []string{"admin", "weak"} {
-		w.NewRole(t, role, trust(`{"Service":["ec2.amazonaws.com","eks.amazonaws.com","pods.eks.amazonaws.com"]}`, "sts:AssumeRole", "sts:TagSession"))
+		w.NewRole(
+			t,
+			role,
+			trust(
+				`{"Service":["ec2.amazonaws.com","eks.amazonaws.com","pods.eks.amazonaws.com"]}`,
+				"sts:AssumeRole",
+				"sts:TagSession",
+			),
+		)
 		w.profile(role+"-profile", role)
 	}
 	w.profile("empty-profile", "")
-	w.do(w.root.iam.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: aws.String("admin"), PolicyArn: aws.String(adminOf)}))
+	w.do(
+		w.root.iam.AttachRolePolicy(
+			t.Context(),
+			&iam.AttachRolePolicyInput{RoleName: aws.String("admin"), PolicyArn: aws.String(adminOf)},
+		),
+	)
 
 	w.me = w.clients(w.NewUser(t, "mallory", ""))
-	w.do(w.root.iam.AddUserToGroup(t.Context(), &iam.AddUserToGroupInput{GroupName: aws.String("crew"), UserName: aws.String("mallory")}))
+	w.do(
+		w.root.iam.AddUserToGroup(
+			t.Context(),
+			&iam.AddUserToGroupInput{GroupName: aws.String("crew"), UserName: aws.String("mallory")},
+		),
+	)
 	w.policy("own", document(allow("sts:GetCallerIdentity")))
-	w.do(w.root.iam.CreatePolicyVersion(t.Context(), &iam.CreatePolicyVersionInput{PolicyArn: aws.String(ownARN), PolicyDocument: aws.String(everybody)}))
-	w.do(w.root.iam.AttachUserPolicy(t.Context(), &iam.AttachUserPolicyInput{UserName: aws.String("mallory"), PolicyArn: aws.String(ownARN)}))
+	w.do(
+		w.root.iam.CreatePolicyVersion(
+			t.Context(),
+			&iam.CreatePolicyVersionInput{PolicyArn: aws.String(ownARN), PolicyDocument: aws.String(everybody)},
+		),
+	)
+	w.do(
+		w.root.iam.AttachUserPolicy(
+			t.Context(),
+			&iam.AttachUserPolicyInput{UserName: aws.String("mallory"), PolicyArn: aws.String(ownARN)},
+		),
+	)
 	return w
 }
 
@@ -132,7 +176,9 @@ func (w *world) clients(with aws.Credentials) clients {
 	return clients{
 		iam: w.IAM(with), sts: w.STS(with),
 		ec2: ec2.New(ec2.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
-		asg: autoscaling.New(autoscaling.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
+		asg: autoscaling.New(
+			autoscaling.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1},
+		),
 		eks: eks.New(eks.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
 		ssm: ssm.New(ssm.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
 		ecr: ecr.New(ecr.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
@@ -141,7 +187,13 @@ func (w *world) clients(with aws.Credentials) clients {
 
 // with are the clients of a session.
 func (w *world) with(c *ststypes.Credentials) clients {
-	return w.clients(aws.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey, SessionToken: *c.SessionToken})
+	return w.clients(
+		aws.Credentials{
+			AccessKeyID:     *c.AccessKeyId,
+			SecretAccessKey: *c.SecretAccessKey,
+			SessionToken:    *c.SessionToken,
+		},
+	)
 }
 
 // may makes the statements all that mallory may do, beside what the policy "own" allows.
@@ -169,7 +221,12 @@ func (w *world) profile(name, role string) {
 	w.t.Helper()
 	w.do(w.root.iam.CreateInstanceProfile(w.t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: &name}))
 	if role != "" {
-		w.do(w.root.iam.AddRoleToInstanceProfile(w.t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role}))
+		w.do(
+			w.root.iam.AddRoleToInstanceProfile(
+				w.t.Context(),
+				&iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role},
+			),
+		)
 	}
 }
 
@@ -177,7 +234,12 @@ func (w *world) profile(name, role string) {
 func (w *world) role(name, trust, text string) string {
 	w.t.Helper()
 	arn := w.NewRole(w.t, name, trust)
-	w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: aws.String("may"), PolicyDocument: &text}))
+	w.do(
+		w.root.iam.PutRolePolicy(
+			w.t.Context(),
+			&iam.PutRolePolicyInput{RoleName: &name, PolicyName: aws.String("may"), PolicyDocument: &text},
+		),
+	)
 	return arn
 }
 
@@ -203,7 +265,8 @@ func assuming(name string) *sts.AssumeRoleInput {
 var machineImage = func() *string {
 	all := ami.All(region)
 	i := slices.IndexFunc(all, func(i ami.Image) bool {
-		return i.Family == ami.AL2023 && i.Architecture == "x86_64" && i.KubernetesVersion != "" && strings.Contains(i.Name, "standard")
+		return i.Family == ami.AL2023 && i.Architecture == "x86_64" && i.KubernetesVersion != "" &&
+			strings.Contains(i.Name, "standard")
 	})
 	return &all[i].ID
 }()
@@ -217,14 +280,32 @@ func (w *world) network() {
 	w.do(nil, err)
 	w.vpc = *vpc.Vpc.VpcId
 	for i, id := range []*string{&w.subnetA, &w.subnetB} {
-		subnet, err := w.root.ec2.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: &w.vpc, CidrBlock: aws.String([]string{"10.0.0.0/24", "10.0.1.0/24"}[i]), AvailabilityZone: aws.String(region + "ab"[i:i+1])})
+		subnet, err := w.root.ec2.CreateSubnet(
+			ctx,
+			&ec2.CreateSubnetInput{
+				VpcId:            &w.vpc,
+				CidrBlock:        aws.String([]string{"10.0.0.0/24", "10.0.1.0/24"}[i]),
+				AvailabilityZone: aws.String(region + "ab"[i:i+1]),
+			},
+		)
 		w.do(nil, err)
 		*id = *subnet.Subnet.SubnetId
 	}
-	template, err := w.root.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("plain"), LaunchTemplateData: launched("")})
+	template, err := w.root.ec2.CreateLaunchTemplate(
+		ctx,
+		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("plain"), LaunchTemplateData: launched("")},
+	)
 	w.do(nil, err)
 	w.template = *template.LaunchTemplate.LaunchTemplateId
-	w.do(w.root.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &w.template, LaunchTemplateData: launched("admin-profile")}))
+	w.do(
+		w.root.ec2.CreateLaunchTemplateVersion(
+			ctx,
+			&ec2.CreateLaunchTemplateVersionInput{
+				LaunchTemplateId:   &w.template,
+				LaunchTemplateData: launched("admin-profile"),
+			},
+		),
+	)
 }
 
 // launched is a launch template.
@@ -254,12 +335,21 @@ func (w *world) boots(instance string) {
 	key := record.EC2Key(account, region, instance)
 	row, err := record.Instances(w.Store).Get(w.t.Context(), key)
 	w.do(nil, err)
-	w.do(record.Machines(w.Store).Put(w.t.Context(), key, record.Machine{InstanceID: instance, State: row.Value.Wanted, Boot: row.Value.Boot}))
+	w.do(
+		record.Machines(w.Store).
+			Put(w.t.Context(), key, record.Machine{InstanceID: instance, State: row.Value.Wanted, Boot: row.Value.Boot}),
+	)
 }
 
 // running is a launch of one instance.
 func (w *world) running() *ec2.RunInstancesInput {
-	return &ec2.RunInstancesInput{ImageId: machineImage, InstanceType: "m5.large", SubnetId: &w.subnetA, MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}
+	return &ec2.RunInstancesInput{
+		ImageId:      machineImage,
+		InstanceType: "m5.large",
+		SubnetId:     &w.subnetA,
+		MinCount:     aws.Int32(1),
+		MaxCount:     aws.Int32(1),
+	}
 }
 
 // cluster is a cluster "dev" that is active, in a network; role "cluster" is its role, and "node" one for nodes.
@@ -381,7 +471,8 @@ func (w *world) runs(name string) {
 // applies makes an add-on what is wanted of it.
 func (w *world) applies(name string) {
 	w.t.Helper()
-	row, err := record.Addons(w.Store).Get(w.t.Context(), record.Addon{Account: account, Region: region, Cluster: "dev", Name: name}.Key())
+	row, err := record.Addons(w.Store).
+		Get(w.t.Context(), record.Addon{Account: account, Region: region, Cluster: "dev", Name: name}.Key())
 	w.do(nil, err)
 	a := row.Value
 	w.do(record.AddonStates(w.Store).Put(w.t.Context(), a.Key(), record.AddonState{

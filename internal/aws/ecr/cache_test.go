@@ -82,7 +82,8 @@ func TestImportsTakeAPermission(t *testing.T) {
 		auth   authn.Authenticator
 		action string
 	}{{puller, "ecr:CreateRepository"}, {creator, "ecr:BatchImportUpstreamImage"}, {importer, "ecr:CreateRepository"}} {
-		if _, err := w.pull(t, host+"/hub/pause:1", refused.auth); err == nil || !strings.Contains(err.Error(), "is not authorized to perform: "+refused.action) {
+		if _, err := w.pull(t, host+"/hub/pause:1", refused.auth); err == nil ||
+			!strings.Contains(err.Error(), "is not authorized to perform: "+refused.action) {
 			t.Errorf("pulled into a repository that is not there: %v, want %s refused", err, refused.action)
 		}
 	}
@@ -92,7 +93,11 @@ func TestImportsTakeAPermission(t *testing.T) {
 	if _, err := w.pull(t, host+"/hub/pause:1", puller); err != nil {
 		t.Errorf("pull what is in the cache: %v", err)
 	}
-	if _, err := w.pull(t, host+"/hub/pause:2", puller); err == nil || !strings.Contains(err.Error(), "is not authorized to perform: ecr:BatchImportUpstreamImage on resource: arn:aws:ecr:"+region+":"+account+":repository/hub/pause") {
+	if _, err := w.pull(t, host+"/hub/pause:2", puller); err == nil ||
+		!strings.Contains(
+			err.Error(),
+			"is not authorized to perform: ecr:BatchImportUpstreamImage on resource: arn:aws:ecr:"+region+":"+account+":repository/hub/pause",
+		) {
 		t.Errorf("import without the permission: %v", err)
 	}
 	if _, err := w.pull(t, host+"/hub/pause:2", importer); err != nil {
@@ -102,8 +107,10 @@ func TestImportsTakeAPermission(t *testing.T) {
 		t.Errorf("pull what another user imported: %v", err)
 	}
 	// The repository's policy may give it, too.
-	_, err = w.ecr(w.Root).SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("hub/pause"), PolicyText: aws.String(
-		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:user/puller"},"Action":"ecr:BatchImportUpstreamImage"}}`)})
+	_, err = w.ecr(w.Root).
+		SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("hub/pause"), PolicyText: aws.String(
+			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:user/puller"},"Action":"ecr:BatchImportUpstreamImage"}}`),
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +131,11 @@ func TestRepositoriesOfAnotherAccount(t *testing.T) {
 	if _, err := w.push(t, theirs+"/app:v1", w.login(t, owner)); err != nil {
 		t.Fatal(err)
 	}
-	administrator := w.NewUser(t, "administrator", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`)
+	administrator := w.NewUser(
+		t,
+		"administrator",
+		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`,
+	)
 	id := []types.ImageIdentifier{{ImageTag: aws.String("v1")}}
 	reads := map[string]func() error{
 		"pull": func() error {
@@ -132,28 +143,35 @@ func TestRepositoriesOfAnotherAccount(t *testing.T) {
 			return err
 		},
 		"BatchGetImage": func() error {
-			_, err := w.ecr(administrator).BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RegistryId: aws.String(iamtest.Other), RepositoryName: aws.String("app"), ImageIds: id})
+			_, err := w.ecr(administrator).
+				BatchGetImage(t.Context(), &ecr.BatchGetImageInput{RegistryId: aws.String(iamtest.Other), RepositoryName: aws.String("app"), ImageIds: id})
 			return err
 		},
 		"DescribeImages": func() error {
-			_, err := w.ecr(administrator).DescribeImages(t.Context(), &ecr.DescribeImagesInput{RegistryId: aws.String(iamtest.Other), RepositoryName: aws.String("app")})
+			_, err := w.ecr(administrator).
+				DescribeImages(t.Context(), &ecr.DescribeImagesInput{RegistryId: aws.String(iamtest.Other), RepositoryName: aws.String("app")})
 			return err
 		},
 		"DescribeRepositories": func() error {
-			_, err := w.ecr(administrator).DescribeRepositories(t.Context(), &ecr.DescribeRepositoriesInput{RegistryId: aws.String(iamtest.Other), RepositoryNames: []string{"app"}})
+			_, err := w.ecr(administrator).
+				DescribeRepositories(t.Context(), &ecr.DescribeRepositoriesInput{RegistryId: aws.String(iamtest.Other), RepositoryNames: []string{"app"}})
 			return err
 		},
 	}
 	for name, read := range reads {
-		if err := read(); err == nil || code(err) != "AccessDeniedException" && !strings.Contains(err.Error(), "DENIED") {
+		if err := read(); err == nil ||
+			code(err) != "AccessDeniedException" && !strings.Contains(err.Error(), "DENIED") {
 			t.Errorf("%s without a repository policy: %v", name, err)
 		}
 	}
-	if _, err := w.push(t, theirs+"/app:v2", w.login(t, administrator)); err == nil || !strings.Contains(err.Error(), "403 Forbidden") && !strings.Contains(err.Error(), "DENIED") {
+	if _, err := w.push(t, theirs+"/app:v2", w.login(t, administrator)); err == nil ||
+		!strings.Contains(err.Error(), "403 Forbidden") && !strings.Contains(err.Error(), "DENIED") {
 		t.Errorf("push without a repository policy: %v", err)
 	}
-	_, err := w.ecr(owner).SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"), PolicyText: aws.String(
-		`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"` + account + `"},"Action":["ecr:BatchGetImage","ecr:GetDownloadUrlForLayer","ecr:DescribeImages","ecr:DescribeRepositories"]}}`)})
+	_, err := w.ecr(owner).
+		SetRepositoryPolicy(t.Context(), &ecr.SetRepositoryPolicyInput{RepositoryName: aws.String("app"), PolicyText: aws.String(
+			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"` + account + `"},"Action":["ecr:BatchGetImage","ecr:GetDownloadUrlForLayer","ecr:DescribeImages","ecr:DescribeRepositories"]}}`),
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +180,8 @@ func TestRepositoriesOfAnotherAccount(t *testing.T) {
 			t.Errorf("%s with a repository policy: %v", name, err)
 		}
 	}
-	if _, err := w.push(t, theirs+"/app:v2", w.login(t, administrator)); err == nil || !strings.Contains(err.Error(), "403 Forbidden") && !strings.Contains(err.Error(), "DENIED") {
+	if _, err := w.push(t, theirs+"/app:v2", w.login(t, administrator)); err == nil ||
+		!strings.Contains(err.Error(), "403 Forbidden") && !strings.Contains(err.Error(), "DENIED") {
 		t.Errorf("push, which the repository policy does not give: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ func TestSourcesShareWhatBodiesMayHave(t *testing.T) {
 		{b, 30, true}, {c, 10, true}, {c, 1, false}, // all that is not the host's
 		{sourceOf("127.0.0.1:1"), 20, true}, {sourceOf("[::1]:9"), 10, true}, {sourceOf(""), 1, false},
 	} {
-		if err := s.acquire(over, step.source, step.n); (err == nil) != step.ok || err != nil && !errors.Is(err, errNoShare) {
+		if err := s.acquire(over, step.source, step.n); (err == nil) != step.ok ||
+			err != nil && !errors.Is(err, errNoShare) {
 			t.Errorf("step %d: %v", i, err)
 		}
 	}

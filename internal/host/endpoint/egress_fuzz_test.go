@@ -25,7 +25,10 @@ func FuzzEgress(f *testing.F) {
 	} {
 		f.Add([]byte(request))
 	}
-	e, err := openEgress(Egress{Socket: filepath.Join(f.TempDir(), "e.sock"), Host: []string{"127.0.0.1:1"}}, slog.New(slog.DiscardHandler))
+	e, err := openEgress(
+		Egress{Socket: filepath.Join(f.TempDir(), "e.sock"), Host: []string{"127.0.0.1:1"}},
+		slog.New(slog.DiscardHandler),
+	)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -46,7 +49,8 @@ func FuzzEgress(f *testing.F) {
 			t.Fatalf("%q: %v", request, err)
 		}
 		line, rest, _ := bytes.Cut(answer, []byte("\r\n"))
-		if len(answer) > 0 && (!bytes.HasPrefix(line, []byte("HTTP/1.1 503 ")) && !bytes.HasPrefix(line, []byte("HTTP/1.1 405 ")) || string(rest) != "Connection: close\r\nContent-Length: 0\r\n\r\n") {
+		if len(answer) > 0 &&
+			(!bytes.HasPrefix(line, []byte("HTTP/1.1 503 ")) && !bytes.HasPrefix(line, []byte("HTTP/1.1 405 ")) || string(rest) != "Connection: close\r\nContent-Length: 0\r\n\r\n") {
 			t.Fatalf("%q is answered with %q", request, answer)
 		}
 	})

@@ -116,7 +116,8 @@ func (w *walker) visit(e entry) error {
 
 // gone reports whether an error says that there is no such directory any longer.
 func gone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ESTALE)
 }
 
 // move makes a descriptor the one where the walk is.
@@ -294,7 +295,9 @@ func clearBy(dir string, walk func(string, Visitor) error) error {
 			switch {
 			case err == nil, errors.Is(err, unix.ENOENT):
 				removed++
-			case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR): // the next pass sees why
+			case errors.Is(err, unix.ENOTEMPTY),
+				errors.Is(err, unix.EISDIR),
+				errors.Is(err, unix.ENOTDIR): // the next pass sees why
 				left = fmt.Errorf("remove %s: %w", name, err)
 			default:
 				return fmt.Errorf("remove %s: %w", name, err)

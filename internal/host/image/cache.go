@@ -133,7 +133,11 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 		limit = int64(disk.Blocks) * int64(disk.Bsize) / cacheShare
 	}
 	if need > limit {
-		return nil, fmt.Errorf("it has %s, and all images of public registries may have %s: load it with \"coracle images load\"", humanize.IBytes(uint64(need)), humanize.IBytes(uint64(limit)))
+		return nil, fmt.Errorf(
+			"it has %s, and all images of public registries may have %s: load it with \"coracle images load\"",
+			humanize.IBytes(uint64(need)),
+			humanize.IBytes(uint64(limit)),
+		)
 	}
 	c := &r.cache
 	c.mu.Lock()
@@ -168,7 +172,13 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 				short, total = short-size, total-size
 			}
 		}
-		r.options.Log.Info("removed an image of a public registry to make room", "image", join(image.repository, image.digest), "used", image.used)
+		r.options.Log.Info(
+			"removed an image of a public registry to make room",
+			"image",
+			join(image.repository, image.digest),
+			"used",
+			image.used,
+		)
 	}
 	for repository, manifests := range gone {
 		if err := r.dropUnnamed(ctx, repository, manifests); err != nil {
@@ -176,7 +186,10 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 		}
 	}
 	if total+c.pending+need > limit {
-		return nil, fmt.Errorf("it has %s, and the images of public registries that are being fetched leave no room for it: try again later", humanize.IBytes(uint64(need)))
+		return nil, fmt.Errorf(
+			"it has %s, and the images of public registries that are being fetched leave no room for it: try again later",
+			humanize.IBytes(uint64(need)),
+		)
 	}
 	c.pending += need
 	end := c.enter(r.stored(repository))
@@ -245,7 +258,11 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 		if err != nil {
 			return nil, err
 		}
-		one := cachedImage{repository: repository, digest: image.Digest, blobs: map[digest.Digest]int64{digest.Digest(image.Digest): size}}
+		one := cachedImage{
+			repository: repository,
+			digest:     image.Digest,
+			blobs:      map[digest.Digest]int64{digest.Digest(image.Digest): size},
+		}
 		for _, identifier := range append(image.Tags, image.Digest) {
 			at, ok := used[identifier]
 			switch {
@@ -282,7 +299,10 @@ func (r *Registry) cachedOf(ctx context.Context, repository string, used map[str
 }
 
 // parts are what the manifest of an image or an index names. size is that of the manifest.
-func (r *Registry) parts(ctx context.Context, repository, digestOf string) (size int64, parts []v1.Descriptor, err error) {
+func (r *Registry) parts(
+	ctx context.Context,
+	repository, digestOf string,
+) (size int64, parts []v1.Descriptor, err error) {
 	m, err := r.Manifest(ctx, join(repository, digestOf))
 	if err != nil {
 		return 0, nil, err
@@ -413,7 +433,13 @@ func (r *Registry) dropBlobs(blobs []digest.Digest) error {
 		if linked {
 			continue
 		}
-		dir := filepath.Join(r.options.Dir, "registry/docker/registry/v2/blobs", d.Algorithm().String(), d.Encoded()[:2], d.Encoded())
+		dir := filepath.Join(
+			r.options.Dir,
+			"registry/docker/registry/v2/blobs",
+			d.Algorithm().String(),
+			d.Encoded()[:2],
+			d.Encoded(),
+		)
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}

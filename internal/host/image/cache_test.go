@@ -147,7 +147,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 	push("docker.io/library/large:1", 30<<10)
 	before := bytesOfBlobs(t, r)
-	if status, _, body := get(t, r, "library/large", "1", "docker.io"); status != http.StatusForbidden || !strings.Contains(body, "all images of public registries may have 56 KiB") {
+	if status, _, body := get(t, r, "library/large", "1", "docker.io"); status != http.StatusForbidden ||
+		!strings.Contains(body, "all images of public registries may have 56 KiB") {
 		t.Errorf("an image that is larger than the cache: %d %s", status, body)
 	}
 	if after := bytesOfBlobs(t, r); after != before {
@@ -184,7 +185,10 @@ func TestIndexesOfTheCacheAreRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
+		index := mutate.AppendManifests(
+			empty.Index,
+			mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}},
+		)
 		if err := remote.WriteIndex(name.MustParseReference("registry.k8s.io/pause:3.10"), index, remote.WithTransport(n)); err != nil {
 			t.Fatal(err)
 		}

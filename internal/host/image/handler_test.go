@@ -24,7 +24,8 @@ func ask(t *testing.T, r *Registry, path, ns string) (status int, code, message 
 	var answer struct {
 		Errors []struct{ Code, Message string }
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Errors) != 1 || !strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Errors) != 1 ||
+		!strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
 		t.Errorf("%s of %q is answered with %d %v %s", path, ns, w.Code, w.Header(), w.Body)
 		return w.Code, "", ""
 	}
@@ -77,13 +78,15 @@ func TestNamesThatAreNone(t *testing.T) {
 			paths = append(paths, "/v2/"+test.repository+"/tags/list", "/v2/"+test.repository+"/blobs/sha256:"+strings.Repeat("a", 64))
 		}
 		for _, path := range paths {
-			if status, code, message := ask(t, r, path, test.ns); status != test.status || code != test.code || message == "" {
+			if status, code, message := ask(t, r, path, test.ns); status != test.status || code != test.code ||
+				message == "" {
 				t.Errorf("%s of %q: %d %s %q, want %d %s", path, test.ns, status, code, message, test.status, test.code)
 			}
 		}
 	}
 	for _, path := range []string{"/v2/library/nginx/manifests/.", "/v2/library/nginx/manifests/..", "/v2/library/nginx/manifests/.v1", "/v2/library/nginx/x"} {
-		if status, code, message := ask(t, r, path, "docker.io"); status != 404 || code != "UNSUPPORTED" || message == "" {
+		if status, code, message := ask(t, r, path, "docker.io"); status != 404 || code != "UNSUPPORTED" ||
+			message == "" {
 			t.Errorf("%s: %d %s %q", path, status, code, message)
 		}
 	}
@@ -96,12 +99,17 @@ func TestNamesThatAreNone(t *testing.T) {
 func TestInternalErrorsAreOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
-	tags := filepath.Join(r.options.Dir, "registry/docker/registry/v2/repositories/docker.io/library/nginx/_manifests/tags/v1/current")
+	tags := filepath.Join(
+		r.options.Dir,
+		"registry/docker/registry/v2/repositories/docker.io/library/nginx/_manifests/tags/v1/current",
+	)
 	if err := os.MkdirAll(filepath.Join(tags, "link"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	status, code, message := ask(t, r, "/v2/library/nginx/manifests/v1", "docker.io")
-	if status != http.StatusInternalServerError || code != "UNKNOWN" || message == "" || strings.Contains(message, r.options.Dir) || strings.Contains(message, "link") {
+	if status != http.StatusInternalServerError || code != "UNKNOWN" || message == "" ||
+		strings.Contains(message, r.options.Dir) ||
+		strings.Contains(message, "link") {
 		t.Errorf("a broken storage is answered with %d %s %q", status, code, message)
 	}
 }

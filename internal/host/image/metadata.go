@@ -54,7 +54,12 @@ func isBlob(path string) bool {
 // checkMetadataSize refuses metadata of a size that is not read into memory.
 func checkMetadataSize(of string, size int64) error {
 	if size < 0 || size > maxMetadata {
-		return fmt.Errorf("%s has %d bytes, and indexes, manifests and configurations may have %s", of, size, humanize.IBytes(maxMetadata))
+		return fmt.Errorf(
+			"%s has %d bytes, and indexes, manifests and configurations may have %s",
+			of,
+			size,
+			humanize.IBytes(maxMetadata),
+		)
 	}
 	return nil
 }
@@ -69,7 +74,11 @@ type metadataBody struct {
 func (b *metadataBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("%s is longer than %s, which indexes, manifests and configurations may have", b.of, humanize.IBytes(maxMetadata))
+		return 0, fmt.Errorf(
+			"%s is longer than %s, which indexes, manifests and configurations may have",
+			b.of,
+			humanize.IBytes(maxMetadata),
+		)
 	}
 	return n, err
 }

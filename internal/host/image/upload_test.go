@@ -37,7 +37,8 @@ func TestUploadPartsNeedSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := []byte("abcd")
-	if size, added, err := r.AppendUpload(t.Context(), uploadRepository, id, 0, part); err != nil || !added || size != 4 {
+	if size, added, err := r.AppendUpload(t.Context(), uploadRepository, id, 0, part); err != nil || !added ||
+		size != 4 {
 		t.Fatalf("with space: %d %t %v", size, added, err)
 	}
 	free.Store(leastFree)
@@ -49,7 +50,8 @@ func TestUploadPartsNeedSpace(t *testing.T) {
 		t.Errorf("an upload on a full disk: %v", err)
 	}
 	free.Store(leastFree + 100)
-	if size, added, err := r.AppendUpload(t.Context(), uploadRepository, id, 4, part); err != nil || !added || size != 8 {
+	if size, added, err := r.AppendUpload(t.Context(), uploadRepository, id, 4, part); err != nil || !added ||
+		size != 8 {
 		t.Errorf("with space again: %d %t %v", size, added, err)
 	}
 	if err := r.FinishUpload(t.Context(), uploadRepository, id, Digest([]byte("abcdabcd"))); err != nil {
@@ -72,9 +74,15 @@ func TestUnfinishedUploadsAreBounded(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	w := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/"+uploadRepository+"/blobs/uploads/", nil)
+	request := httptest.NewRequestWithContext(
+		t.Context(),
+		http.MethodPost,
+		"/v2/"+uploadRepository+"/blobs/uploads/",
+		nil,
+	)
 	request.SetBasicAuth("AWS", "token")
-	if r.Handler(everybody{}).ServeHTTP(w, request); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "unfinished layer uploads") {
+	if r.Handler(everybody{}).ServeHTTP(w, request); w.Code != http.StatusTooManyRequests ||
+		!strings.Contains(w.Body.String(), "unfinished layer uploads") {
 		t.Errorf("one more of a client of the registry: %d %s", w.Code, w.Body)
 	}
 	if _, err := r.StartUpload(t.Context(), strings.Replace(uploadRepository, "1111", "4444", 1)); err != nil {

@@ -69,16 +69,30 @@ func (b connectionBounds) rules(r *ruleset) {
 			&destination,
 			&expr.Ct{Key: expr.CtKeyPROTOSRC, Register: far + 1},
 			&expr.Ct{Key: expr.CtKeyPROTODST, Register: far + 2},
-			&expr.Hash{SourceRegister: far, DestRegister: register, Length: 12, Modulus: lists, Type: expr.HashTypeJenkins},
+			&expr.Hash{
+				SourceRegister: far,
+				DestRegister:   register,
+				Length:         12,
+				Modulus:        lists,
+				Type:           expr.HashTypeJenkins,
+			},
 		}
 	}
 	count := func(s *set, register, operation uint32, what expr.Any) []expr.Any {
 		s.updated = true
 		r.add(s)
-		return []expr.Any{&expr.Dynset{SrcRegKey: register, SetName: s.name, Operation: operation, Exprs: []expr.Any{what}}}
+		return []expr.Any{
+			&expr.Dynset{SrcRegKey: register, SetName: s.name, Operation: operation, Exprs: []expr.Any{what}},
+		}
 	}
 	perSecond := func(rate, burst uint32) *expr.Limit {
-		return &expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(rate), Unit: expr.LimitTimeSecond, Burst: burst, Over: true}
+		return &expr.Limit{
+			Type:  expr.LimitTypePkts,
+			Rate:  uint64(rate),
+			Unit:  expr.LimitTimeSecond,
+			Burst: burst,
+			Over:  true,
+		}
 	}
 	tooLong := &expr.Connlimit{Count: b.list, Flags: expr.NFT_CONNLIMIT_F_INV}
 	c := r.chain("new-connections", nil)
@@ -86,7 +100,10 @@ func (b connectionBounds) rules(r *ruleset) {
 		name: fmt.Sprintf("rates-%d-%d", b.rateOf, b.most), key: nftables.TypeIPAddr, expires: time.Hour,
 	}, address, unix.NFT_DYNSET_OP_UPDATE, perSecond(b.rateOf, b.most)), drop())
 	c.rule(ipv4(), []expr.Any{&source}, divide(part, addressLists), count(&set{
-		name: fmt.Sprintf("connections-%d", b.list), key: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeMark),
+		name: fmt.Sprintf(
+			"connections-%d",
+			b.list,
+		), key: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeMark),
 	}, address, unix.NFT_DYNSET_OP_ADD, tooLong), drop())
 	c.rule(ipv4(), divide(part, totalLists), count(&set{
 		name: fmt.Sprintf("all-connections-%d", b.list), key: nftables.TypeMark,

@@ -90,7 +90,15 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 			for n := 2; n <= 20; n++ {
 				up(vpcs, "eth0", fmt.Sprintf("198.18.9.%d/21", n))
 			}
-			must(vpcs.RouteAdd(&netlink.Route{LinkIndex: index, Dst: ipNet(netip.MustParsePrefix("0.0.0.0/0")), Gw: net.IPv4(198, 18, 8, 2)}))
+			must(
+				vpcs.RouteAdd(
+					&netlink.Route{
+						LinkIndex: index,
+						Dst:       ipNet(netip.MustParsePrefix("0.0.0.0/0")),
+						Gw:        net.IPv4(198, 18, 8, 2),
+					},
+				),
+			)
 			apply := func() {
 				t.Helper()
 				file, err := os.Open(filepath.Join(dir, "host"))

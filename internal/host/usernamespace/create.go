@@ -76,7 +76,12 @@ func startOwner(id uint32, flags uintptr) (*os.Process, error) {
 		return nil, err
 	}
 	defer r.Close()
-	c := &owner{id: uintptr(id), parent: uintptr(os.Getpid()), namespaces: syscall.CLONE_NEWUSER | flags, status: w.Fd()}
+	c := &owner{
+		id:         uintptr(id),
+		parent:     uintptr(os.Getpid()),
+		namespaces: syscall.CLONE_NEWUSER | flags,
+		status:     w.Fd(),
+	}
 	c.header.Version = unix.LINUX_CAPABILITY_VERSION_3
 	if err := unix.Capget(&c.header, &c.rights[0]); err != nil {
 		w.Close()
@@ -89,7 +94,15 @@ func startOwner(id uint32, flags uintptr) (*os.Process, error) {
 	var pid uintptr
 	if errno == 0 {
 		pid, errno = forkOwner(c)
-		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.signals)), 0, 8, 0, 0)
+		_, _, _ = syscall.RawSyscall6(
+			syscall.SYS_RT_SIGPROCMASK,
+			unix.SIG_SETMASK,
+			uintptr(unsafe.Pointer(&c.signals)),
+			0,
+			8,
+			0,
+			0,
+		)
 	}
 	syscall.ForkLock.Unlock()
 	w.Close()

@@ -24,8 +24,12 @@ func (e *TooLongError) Error() string {
 	if e.Key == "" {
 		return fmt.Sprintf("the resource has %d bytes, and policies are compared with at most %d", e.Length, MaxValue)
 	}
-	return fmt.Sprintf("a value of the condition key %s has %d bytes, and policies are compared with at most %d: send a shorter one",
-		e.Key, e.Length, MaxValue)
+	return fmt.Sprintf(
+		"a value of the condition key %s has %d bytes, and policies are compared with at most %d: send a shorter one",
+		e.Key,
+		e.Length,
+		MaxValue,
+	)
 }
 
 // Budget bounds the work of the evaluations that share it, by a context and by steps. A step is about a byte that is

@@ -101,7 +101,13 @@ func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Request{Action: "eks:DescribeCluster", Resource: test.resource, Principal: alice, Keys: test.keys, Budget: test.budget}
+			r := &Request{
+				Action:    "eks:DescribeCluster",
+				Resource:  test.resource,
+				Principal: alice,
+				Keys:      test.keys,
+				Budget:    test.budget,
+			}
 			if r.Resource == "" {
 				r.Resource = cluster
 			}

@@ -36,7 +36,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d units", len(r.FailedUnits))
 		}
 		for _, text := range append(r.FailedUnits, r.Failure) {
-			if len(text) > 3*maxText || !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			if len(text) > 3*maxText || !utf8.ValidString(text) ||
+				strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 				t.Fatalf("%q has the text %q", data, text)
 			}
 		}
