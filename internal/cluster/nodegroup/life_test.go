@@ -86,10 +86,11 @@ func (w *world) delete(name string) {
 	w.t.Helper()
 	w.deleting(name)
 	w.until(name+" is gone", func() error {
-		if _, err := record.Nodegroups(w.store).Get(w.t.Context(), w.key(name)); !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("it is there: %v, %+v", err, w.state(name))
+		row, err := record.Nodegroups(w.store).Get(w.t.Context(), w.key(name))
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
 		}
-		return nil
+		return fmt.Errorf("it still exists: %v, %+v", err, row.Value)
 	})
 }
 
