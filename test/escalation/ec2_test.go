@@ -295,6 +295,20 @@ var ec2Paths = []path{
 		},
 	},
 	{
+		name: "ec2: ModifyInstanceAttribute with a security group of others as a value", given: (*world).instances,
+		needs: []statement{allow("ec2:ModifyInstanceAttribute").on(ec2ARN("instance/*"))},
+		stops: []statement{allow("ec2:ModifyInstanceAttribute").on(ec2ARN("security-group/*"))},
+		try: func(w *world) error {
+			groups, err := w.root.ec2.DescribeSecurityGroups(w.t.Context(), &ec2.DescribeSecurityGroupsInput{
+				Filters: []ec2types.Filter{{Name: p("vpc-id"), Values: []string{w.vpc}}},
+			})
+			w.do(nil, err)
+			return failed(w.me.ec2.ModifyInstanceAttribute(w.t.Context(), &ec2.ModifyInstanceAttributeInput{
+				InstanceId: &w.instance, Attribute: ec2types.InstanceAttributeNameGroupSet, Value: groups.SecurityGroups[0].GroupId,
+			}))
+		},
+	},
+	{
 		name: "ec2: DescribeInstanceAttribute of user data, which may hold secrets", given: (*world).instances,
 		needs: []statement{allow("ec2:DescribeInstances")}, stops: []statement{allow("ec2:DescribeInstanceAttribute")},
 		try: func(w *world) error {

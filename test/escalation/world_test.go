@@ -3,7 +3,6 @@ package escalation
 import (
 	"crypto/ecdsa"
 	"encoding/json"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,10 +28,12 @@ import (
 	eksfront "github.com/coracle-eks/coracle/internal/aws/eks"
 	iamfront "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	logsfront "github.com/coracle-eks/coracle/internal/aws/logs"
 	ssmfront "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -77,30 +78,42 @@ type world struct {
 
 var shelf = sync.OnceValues(func() (*catalogue.Catalogue, error) { return catalogue.Open(catalogue.Options{}) })
 
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	w := &world{AWS: iamtest.New(t), t: t}
-	images, err := image.Open(image.Options{Dir: t.TempDir(), Region: region})
+// register serves, behind mux, every service whose operations are tried.
+func (w *world) register(mux *wire.Mux) {
+	w.t.Helper()
+	images, err := image.Open(image.Options{Dir: w.t.TempDir(), Region: region})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	t.Cleanup(func() { images.Close() })
+	w.t.Cleanup(func() { images.Close() })
+	logEvents, err := events.Open(w.t.TempDir(), events.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { logEvents.Close() })
 	addons, err := shelf()
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	linked, machines := iamfront.NewServiceLinkedRoles(w.Store, nil), ec2front.New(ec2front.Options{Store: w.Store})
-	w.Mux.Register(wire.EC2, machines)
-	w.Mux.Register(
+	mux.Register(wire.EC2, machines)
+	mux.Register(
 		wire.AutoScaling,
 		autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}),
 	)
-	w.Mux.Register(wire.SSM, ssmfront.New(ssmfront.Options{Store: w.Store}))
-	w.Mux.Register(wire.ECR, ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}))
-	w.Mux.Register(
+	mux.Register(wire.SSM, ssmfront.New(ssmfront.Options{Store: w.Store}))
+	mux.Register(wire.ECR, ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}))
+	mux.Register(wire.Logs, logsfront.New(logsfront.Options{Store: w.Store, Events: logEvents}))
+	mux.Register(
 		wire.EKS,
 		eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked, Catalogue: addons}),
 	)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{AWS: iamtest.New(t), t: t}
+	w.register(w.Mux)
 	w.root = w.clients(w.Root)
 	w.them = w.clients(w.NewAccount(t, iamtest.Other))
 
@@ -261,15 +274,19 @@ func assuming(name string) *sts.AssumeRoleInput {
 	return &sts.AssumeRoleInput{RoleArn: aws.String(prefix + "role/" + name), RoleSessionName: aws.String("session")}
 }
 
-// machineImage is an image that an instance can be launched from.
-var machineImage = func() *string {
-	all := ami.All(region)
-	i := slices.IndexFunc(all, func(i ami.Image) bool {
-		return i.Family == ami.AL2023 && i.Architecture == "x86_64" && i.KubernetesVersion != "" &&
-			strings.Contains(i.Name, "standard")
-	})
-	return &all[i].ID
-}()
+// machineImages are the images that an instance can be launched from.
+func machineImages() []string {
+	var ids []string
+	for _, i := range ami.All(region) {
+		if i.Family == ami.AL2023 && i.Architecture == "x86_64" && i.KubernetesVersion != "" &&
+			strings.Contains(i.Name, "standard") {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
+}
+
+var machineImage = &machineImages()[0]
 
 // network is a VPC with two subnets, and a launch template whose first version, the default, has nothing in it, and
 // whose second has the profile of the role that may do everything.

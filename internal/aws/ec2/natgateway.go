@@ -69,6 +69,9 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *ec2.CreateNatGateway
 		if len(in.SecondaryAllocationIds) > 0 {
 			return unsupported("SecondaryAllocationIds")
 		}
+		if len(in.AvailabilityZoneAddresses) > 0 {
+			return unsupported("AvailabilityZoneAddress")
+		}
 		subnet, err := s.subnets.value(c.scope, in.SubnetId)
 		if err != nil {
 			return err

@@ -70,6 +70,8 @@ func (s *Service) CreatePlacementGroup(ctx context.Context, in *ec2.CreatePlacem
 			return invalidValue(name, "groupName", "Names are up to 255 characters long.")
 		case in.LinkedGroupId != nil || in.Operator != nil:
 			return unsupported("LinkedGroupId")
+		case in.ParentGroupId != nil:
+			return unsupported("ParentGroupId")
 		}
 		if err := oneOf(r.Strategy, "strategy"); err != nil {
 			return err

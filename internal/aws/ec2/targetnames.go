@@ -114,6 +114,11 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 			}
 		}
 		return all, nil
+	case *ec2.ModifyInstanceAttributeInput:
+		if request.Attribute == types.InstanceAttributeNameGroupSet {
+			return []namedID{{types.ResourceTypeSecurityGroup, aws.ToString(request.Value)}}, nil
+		}
+		return nil, nil
 	case *ec2.AssociateRouteTableInput:
 		if strings.HasPrefix(aws.ToString(request.GatewayId), "igw-") {
 			return []namedID{{types.ResourceTypeInternetGateway, *request.GatewayId}}, nil

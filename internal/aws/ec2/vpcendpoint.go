@@ -138,6 +138,8 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 			return wire.Errorf("InvalidServiceName", "The Vpc Endpoint Service '%s' does not exist", e.ServiceName)
 		case in.ServiceRegion != nil && *in.ServiceRegion != c.region:
 			return unsupported("ServiceRegion")
+		case len(in.SubnetConfigurations) > 0:
+			return unsupported("SubnetConfiguration")
 		case !json.Valid([]byte(e.PolicyDocument)):
 			return wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
 		}
@@ -278,6 +280,8 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpoi
 			}
 			gateway := e.Type == types.VpcEndpointTypeGateway
 			switch {
+			case len(in.SubnetConfigurations) > 0:
+				return unsupported("SubnetConfiguration")
 			case gateway && len(in.AddSubnetIds)+len(in.RemoveSubnetIds)+len(in.AddSecurityGroupIds)+len(in.RemoveSecurityGroupIds) > 0:
 				return wire.Errorf("InvalidParameter", "Subnets and security groups are for interface endpoints; %s is a gateway endpoint.", e.ID)
 			case !gateway && len(in.AddRouteTableIds)+len(in.RemoveRouteTableIds) > 0:

@@ -105,6 +105,8 @@ func (s *Service) resource(ctx context.Context, operation string, in reflect.Val
 			return describe(ctx, s.users, record.User.ARN, text(in, "UserName"), path, "user", t)
 		}
 		return s.describeCaller(ctx, t)
+	case operation == "GetAccessKeyLastUsed":
+		return s.describeKeyOwner(ctx, text(in, "AccessKeyId"), t)
 	case text(in, "PolicyArn") != "":
 		return s.describePolicy(ctx, text(in, "PolicyArn"), t)
 	case operation == "CreatePolicy":
@@ -151,6 +153,16 @@ func (s *Service) describeCaller(ctx context.Context, t *wire.Target) error {
 	}
 	t.Resource = caller.ARN
 	return nil
+}
+
+// describeKeyOwner sets the target to the user who has an access key; nothing is the target for a key that does not
+// exist in the account, or that is the root user's.
+func (s *Service) describeKeyOwner(ctx context.Context, accessKeyID string, t *wire.Target) error {
+	key, err := s.keys.Get(ctx, record.AccessKeyKey(accessKeyID))
+	if err != nil || key.Value.Account != account(ctx) || key.Value.User == "" {
+		return ignoreMissing(err)
+	}
+	return describe(ctx, s.users, record.User.ARN, key.Value.User, "/", "user", t)
 }
 
 func (s *Service) describeProfile(ctx context.Context, name, path string, t *wire.Target) error {
