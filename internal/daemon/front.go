@@ -78,14 +78,14 @@ func nodegroupQuota() (int, error) {
 
 // register serves every AWS service there is.
 func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers, ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, addons eksservice.Catalogue, nodegroups int) {
-	mux.Register(wire.EC2, ec2)
-	mux.Register(wire.ECR, ecr)
-	mux.Register(wire.STS, stsservice.New(s, who, issuers, nil))
-	mux.Register(wire.IAM, iamservice.New(s, who, nil))
-	mux.Register(wire.Logs, logsservice.New(logs))
-	mux.Register(wire.AutoScaling, autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}))
-	mux.Register(wire.SSM, ssmservice.New(ssmservice.Options{Store: s}))
-	mux.Register(wire.EKS, eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil), Catalogue: addons, NodegroupsPerCluster: nodegroups}))
+	ec2.Register(mux)
+	ecr.Register(mux)
+	stsservice.New(s, who, issuers, nil).Register(mux)
+	iamservice.New(s, who, nil).Register(mux)
+	logsservice.New(logs).Register(mux)
+	autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
+	ssmservice.New(ssmservice.Options{Store: s}).Register(mux)
+	eksservice.New(eksservice.Options{Store: s, EC2: ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil), Catalogue: addons, NodegroupsPerCluster: nodegroups}).Register(mux)
 }
 
 // accounts are the numbers of the accounts, sorted.

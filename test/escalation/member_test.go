@@ -44,8 +44,8 @@ func TestEveryIdentifierIsAuthorized(t *testing.T) {
 	mux := wire.NewMux(wire.Options{Credentials: r, Authorizer: r, Region: region})
 	w.register(mux)
 	r.values, r.launch = w.pair(), w.running()
-	mux.Register(wire.IAM, iamfront.New(w.Store, w.Identity, w.Now))
-	mux.Register(wire.STS, stsfront.New(w.Store, w.Identity, w.Issuers, w.Now))
+	iamfront.New(w.Store, w.Identity, w.Now).Register(mux)
+	stsfront.New(w.Store, w.Identity, w.Issuers, w.Now).Register(mux)
 
 	used := map[string]bool{}
 	checked := 0

@@ -96,18 +96,12 @@ func (w *world) register(mux *wire.Mux) {
 		w.t.Fatal(err)
 	}
 	linked, machines := iamfront.NewServiceLinkedRoles(w.Store, nil), ec2front.New(ec2front.Options{Store: w.Store})
-	mux.Register(wire.EC2, machines)
-	mux.Register(
-		wire.AutoScaling,
-		autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}),
-	)
-	mux.Register(wire.SSM, ssmfront.New(ssmfront.Options{Store: w.Store}))
-	mux.Register(wire.ECR, ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}))
-	mux.Register(wire.Logs, logsfront.New(logsfront.Options{Store: w.Store, Events: logEvents}))
-	mux.Register(
-		wire.EKS,
-		eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked, Catalogue: addons}),
-	)
+	machines.Register(mux)
+	autoscalingfront.New(autoscalingfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(mux)
+	ssmfront.New(ssmfront.Options{Store: w.Store}).Register(mux)
+	ecrfront.New(ecrfront.Options{Store: w.Store, Images: images, Identity: w.Identity}).Register(mux)
+	logsfront.New(logsfront.Options{Store: w.Store, Events: logEvents}).Register(mux)
+	eksfront.New(eksfront.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked, Catalogue: addons}).Register(mux)
 }
 
 func newWorld(t *testing.T) *world {

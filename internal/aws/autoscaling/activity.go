@@ -12,7 +12,16 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// activityHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) activityHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeScalingActivities, wire.OnAll),
+	}
+}
 
 // DescribeScalingActivities tells what was done with the instances of a group, or of all groups, the newest first.
 func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling.DescribeScalingActivitiesInput) (*autoscaling.DescribeScalingActivitiesOutput, error) {

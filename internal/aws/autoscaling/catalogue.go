@@ -11,12 +11,34 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // terminationPolicies say which instance goes first.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-instance-termination.html
 var terminationPolicies = []string{
 	"AllocationStrategy", "ClosestToNextInstanceHour", "Default", "NewestInstance", "OldestInstance", "OldestLaunchConfiguration", "OldestLaunchTemplate",
+}
+
+// catalogueHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) catalogueHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeTerminationPolicyTypes, wire.OnAll),
+		wire.Handle(s.DescribeAccountLimits, wire.OnAll),
+		wire.Handle(s.DescribeAdjustmentTypes, wire.OnAll),
+		wire.Handle(s.DescribeMetricCollectionTypes, wire.OnAll),
+		wire.Handle(s.EnableMetricsCollection, func(
+			ctx context.Context, action string, in *autoscaling.EnableMetricsCollectionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DisableMetricsCollection, func(
+			ctx context.Context, action string, in *autoscaling.DisableMetricsCollectionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+	}
 }
 
 // DescribeTerminationPolicyTypes lists the termination policies.

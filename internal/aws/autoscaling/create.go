@@ -33,6 +33,21 @@ const (
 	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 )
 
+// createHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) createHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateAutoScalingGroup, func(
+			ctx context.Context, action string, in *autoscaling.CreateAutoScalingGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, tags: in.Tags}, func(c conditions) {
+				c.sizes(in.MinSize, in.MaxSize)
+				c.launchTemplate(in.LaunchTemplate)
+				c.zones(in.VPCZoneIdentifier)
+			})
+		}),
+	}
+}
+
 // CreateAutoScalingGroup records a group; the controller launches its instances.
 func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.CreateAutoScalingGroupInput) (*autoscaling.CreateAutoScalingGroupOutput, error) {
 	at, now := placeOf(ctx), s.timestamp()

@@ -9,7 +9,20 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// deleteHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) deleteHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DeleteAutoScalingGroup, func(
+			ctx context.Context, action string, in *autoscaling.DeleteAutoScalingGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+	}
+}
 
 // DeleteAutoScalingGroup deletes a group that has no instances or, with ForceDelete, a group with its instances. The group is there, and its
 // status says so, until the last of them has gone.

@@ -28,6 +28,14 @@ func page[T any](ctx context.Context, items []T, max *int32, token *string, key 
 	return wire.Page(ctx, items, max, token, key)
 }
 
+// describeHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) describeHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeAutoScalingGroups, wire.OnAll),
+		wire.Handle(s.DescribeAutoScalingInstances, wire.OnAll),
+	}
+}
+
 // DescribeAutoScalingGroups tells of groups and their instances. A name of no group is left out without an error.
 func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling.DescribeAutoScalingGroupsInput) (*autoscaling.DescribeAutoScalingGroupsOutput, error) {
 	at := placeOf(ctx)

@@ -82,8 +82,8 @@ func newWorld(t testing.TB) *world {
 	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
 	front := ec2service.New(ec2service.Options{Store: w.store})
 	w.service = coracle.New(coracle.Options{Store: w.store, EC2: front, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil), Now: w.clock.Now})
-	w.mux.Register(wire.EC2, front)
-	w.mux.Register(wire.AutoScaling, w.service)
+	front.Register(w.mux)
+	w.service.Register(w.mux)
 	server := httptest.NewServer(w.mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL

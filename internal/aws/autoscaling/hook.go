@@ -15,6 +15,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // maxWait is how long a lifecycle action may take altogether: 48 hours, or 100 times its heartbeat timeout if that is less.
@@ -83,6 +85,34 @@ func findHook(g record.AutoScalingGroup, name string) *record.AutoScalingHook {
 		return nil
 	}
 	return &g.Hooks[i]
+}
+
+// hookHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) hookHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutLifecycleHook, func(
+			ctx context.Context, action string, in *autoscaling.PutLifecycleHookInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DeleteLifecycleHook, func(
+			ctx context.Context, action string, in *autoscaling.DeleteLifecycleHookInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DescribeLifecycleHooks, wire.OnAll),
+		wire.Handle(s.DescribeLifecycleHookTypes, wire.OnAll),
+		wire.Handle(s.CompleteLifecycleAction, func(
+			ctx context.Context, action string, in *autoscaling.CompleteLifecycleActionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instance: in.InstanceId})
+		}),
+		wire.Handle(s.RecordLifecycleActionHeartbeat, func(
+			ctx context.Context, action string, in *autoscaling.RecordLifecycleActionHeartbeatInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instance: in.InstanceId})
+		}),
+	}
 }
 
 // PutLifecycleHook makes or changes a hook: instances wait in Pending:Wait or Terminating:Wait until the action is completed.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 const maxInstances = 20 // of one request about instances
@@ -102,6 +104,47 @@ func (s *Service) request(now time.Time, format string, args ...any) *record.Aut
 
 func tooSmall(g record.AutoScalingGroup) error {
 	return validation("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+}
+
+// instanceHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) instanceHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.TerminateInstanceInAutoScalingGroup, func(
+			ctx context.Context, action string, in *autoscaling.TerminateInstanceInAutoScalingGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds, instance: in.InstanceId})
+		}),
+		wire.Handle(s.DetachInstances, func(
+			ctx context.Context, action string, in *autoscaling.DetachInstancesInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds})
+		}),
+		wire.Handle(s.EnterStandby, func(
+			ctx context.Context, action string, in *autoscaling.EnterStandbyInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds})
+		}),
+		wire.Handle(s.ExitStandby, func(
+			ctx context.Context, action string, in *autoscaling.ExitStandbyInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds})
+		}),
+		wire.Handle(s.AttachInstances, func(
+			ctx context.Context, action string, in *autoscaling.AttachInstancesInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds})
+		}),
+		wire.Handle(s.SetInstanceHealth, func(
+			ctx context.Context, action string, in *autoscaling.SetInstanceHealthInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{instance: in.InstanceId})
+		}),
+		wire.Handle(s.SetInstanceProtection, func(
+			ctx context.Context, action string, in *autoscaling.SetInstanceProtectionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, instances: in.InstanceIds})
+		}),
+	}
 }
 
 // TerminateInstanceInAutoScalingGroup terminates an instance; another takes its place unless the desired capacity goes down with it.

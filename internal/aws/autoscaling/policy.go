@@ -14,9 +14,33 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 var adjustmentTypes = []string{"ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"}
+
+// policyHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) policyHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutScalingPolicy, func(
+			ctx context.Context, action string, in *autoscaling.PutScalingPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, policy: in.PolicyName})
+		}),
+		wire.Handle(s.DeletePolicy, func(
+			ctx context.Context, action string, in *autoscaling.DeletePolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, policy: in.PolicyName})
+		}),
+		wire.Handle(s.DescribePolicies, wire.OnAll),
+		wire.Handle(s.ExecutePolicy, func(
+			ctx context.Context, action string, in *autoscaling.ExecutePolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, policy: in.PolicyName})
+		}),
+	}
+}
 
 // PutScalingPolicy makes or changes a policy that ExecutePolicy carries out. Policies that only an alarm of CloudWatch would ever carry out are
 // refused.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // processes are what a group does by itself, and may be told not to.
@@ -49,6 +51,23 @@ func (s *Service) setProcesses(ctx context.Context, group *string, asked []strin
 		return nil, nil
 	})
 	return err
+}
+
+// processHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) processHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.SuspendProcesses, func(
+			ctx context.Context, action string, in *autoscaling.SuspendProcessesInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.ResumeProcesses, func(
+			ctx context.Context, action string, in *autoscaling.ResumeProcessesInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DescribeScalingProcessTypes, wire.OnAll),
+	}
 }
 
 // SuspendProcesses stops processes of a group, or all.

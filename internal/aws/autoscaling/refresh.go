@@ -13,7 +13,31 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// refreshHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) refreshHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.StartInstanceRefresh, func(
+			ctx context.Context, action string, in *autoscaling.StartInstanceRefreshInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.CancelInstanceRefresh, func(
+			ctx context.Context, action string, in *autoscaling.CancelInstanceRefreshInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.RollbackInstanceRefresh, func(
+			ctx context.Context, action string, in *autoscaling.RollbackInstanceRefreshInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DescribeInstanceRefreshes, wire.OnAll),
+	}
+}
 
 // StartInstanceRefresh begins to replace the instances of a group, some at a time.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html

@@ -15,6 +15,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // recurrence reads a cron expression in a time zone, UTC unless one is named.
@@ -109,6 +111,35 @@ func (s *Service) scheduleOp(ctx context.Context, g record.AutoScalingGroup, in 
 	a.ScheduledActionARN = aws.String("arn:aws:autoscaling:" + g.Region + ":" + g.Account + ":scheduledUpdateGroupAction:" + row.ID + ":autoScalingGroupName/" + g.Name + ":scheduledActionName/" + *a.ScheduledActionName)
 	row.Action = a
 	return s.schedules.PutOp(key, row), nil
+}
+
+// scheduleHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) scheduleHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutScheduledUpdateGroupAction, func(
+			ctx context.Context, action string, in *autoscaling.PutScheduledUpdateGroupActionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName}, func(c conditions) {
+				c.sizes(in.MinSize, in.MaxSize)
+			})
+		}),
+		wire.Handle(s.BatchPutScheduledUpdateGroupAction, func(
+			ctx context.Context, action string, in *autoscaling.BatchPutScheduledUpdateGroupActionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DeleteScheduledAction, func(
+			ctx context.Context, action string, in *autoscaling.DeleteScheduledActionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.BatchDeleteScheduledAction, func(
+			ctx context.Context, action string, in *autoscaling.BatchDeleteScheduledActionInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DescribeScheduledActions, wire.OnAll),
+	}
 }
 
 // PutScheduledUpdateGroupAction has the sizes of a group changed at a time, or again and again.

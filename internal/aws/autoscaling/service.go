@@ -96,6 +96,30 @@ func New(o Options) *Service {
 	}
 }
 
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.activityHandlers(),
+		s.catalogueHandlers(),
+		s.createHandlers(),
+		s.deleteHandlers(),
+		s.describeHandlers(),
+		s.hookHandlers(),
+		s.instanceHandlers(),
+		s.policyHandlers(),
+		s.processHandlers(),
+		s.refreshHandlers(),
+		s.scheduleHandlers(),
+		s.tagHandlers(),
+		s.unservedHandlers(),
+		s.updateHandlers(),
+		s.warmPoolHandlers(),
+	} {
+		mux.Register(wire.AutoScaling, handlers...)
+	}
+}
+
 // place is where a request is made: an account in a region.
 type place struct{ account, region string }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func byKey(a, b record.AutoScalingTag) int { return cmp.Compare(a.Key, b.Key) }
@@ -79,6 +81,23 @@ func (s *Service) eachTagged(ctx context.Context, tags []types.Tag, edit func(*r
 		}
 	}
 	return nil
+}
+
+// tagHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) tagHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateOrUpdateTags, func(
+			ctx context.Context, action string, in *autoscaling.CreateOrUpdateTagsInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{tags: in.Tags})
+		}),
+		wire.Handle(s.DeleteTags, func(
+			ctx context.Context, action string, in *autoscaling.DeleteTagsInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{tags: in.Tags, deletesTags: true})
+		}),
+		wire.Handle(s.DescribeTags, wire.OnAll),
+	}
 }
 
 // CreateOrUpdateTags gives groups tags. Instances that there are keep theirs.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // What needs a service that is not here is refused when it is asked for, and there is none of it when it is looked for, so that tools that look
@@ -19,6 +21,49 @@ func noConfigurations(parameter string) error {
 		what = " (" + parameter + " makes one)"
 	}
 	return validation("The Launch Configuration creation operation is not available in your account%s. Use launch templates to create configuration templates for your Auto Scaling groups.", what)
+}
+
+// unservedHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) unservedHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateLaunchConfiguration, func(
+			ctx context.Context, action string, in *autoscaling.CreateLaunchConfigurationInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{instance: in.InstanceId})
+		}),
+		wire.Handle(s.DescribeLaunchConfigurations, wire.OnAll),
+		wire.Handle(s.DeleteLaunchConfiguration, wire.OnAll),
+		wire.Handle(s.AttachLoadBalancers, func(
+			ctx context.Context, action string, in *autoscaling.AttachLoadBalancersInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.AttachLoadBalancerTargetGroups, func(
+			ctx context.Context, action string, in *autoscaling.AttachLoadBalancerTargetGroupsInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.AttachTrafficSources, func(
+			ctx context.Context, action string, in *autoscaling.AttachTrafficSourcesInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DescribeLoadBalancers, wire.OnAll),
+		wire.Handle(s.DescribeLoadBalancerTargetGroups, wire.OnAll),
+		wire.Handle(s.DescribeTrafficSources, wire.OnAll),
+		wire.Handle(s.PutNotificationConfiguration, func(
+			ctx context.Context, action string, in *autoscaling.PutNotificationConfigurationInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DeleteNotificationConfiguration, func(
+			ctx context.Context, action string, in *autoscaling.DeleteNotificationConfigurationInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+		wire.Handle(s.DescribeNotificationConfigurations, wire.OnAll),
+		wire.Handle(s.DescribeAutoScalingNotificationTypes, wire.OnAll),
+	}
 }
 
 // CreateLaunchConfiguration refuses: launch templates are what groups are made of.

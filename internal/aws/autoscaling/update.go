@@ -12,7 +12,29 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// updateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) updateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.UpdateAutoScalingGroup, func(
+			ctx context.Context, action string, in *autoscaling.UpdateAutoScalingGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName}, func(c conditions) {
+				c.sizes(in.MinSize, in.MaxSize)
+				c.launchTemplate(in.LaunchTemplate)
+				c.zones(in.VPCZoneIdentifier)
+			})
+		}),
+		wire.Handle(s.SetDesiredCapacity, func(
+			ctx context.Context, action string, in *autoscaling.SetDesiredCapacityInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+	}
+}
 
 // UpdateAutoScalingGroup changes what is wanted of a group. Instances that there are stay as they are.
 func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *autoscaling.UpdateAutoScalingGroupInput) (*autoscaling.UpdateAutoScalingGroupOutput, error) {

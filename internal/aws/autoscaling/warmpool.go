@@ -10,7 +10,28 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// warmPoolHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) warmPoolHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutWarmPool, func(
+			ctx context.Context, action string, in *autoscaling.PutWarmPoolInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName}, func(c conditions) {
+				c.sizes(in.MinSize, nil)
+			})
+		}),
+		wire.Handle(s.DescribeWarmPool, wire.OnAll),
+		wire.Handle(s.DeleteWarmPool, func(
+			ctx context.Context, action string, in *autoscaling.DeleteWarmPoolInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
+		}),
+	}
+}
 
 // PutWarmPool gives a group a warm pool, or changes the one it has: a parameter that is not given stays as it was.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutWarmPool.html

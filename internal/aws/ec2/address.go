@@ -100,6 +100,20 @@ func (c *change) freePublicIP(ip string) {
 	c.add("public/"+ip, &pending{op: func() store.Op { return c.s.public.RemoveOp(store.Key(ip)) }})
 }
 
+// addressHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) addressHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AllocateAddress, creating[ec2.AllocateAddressInput](s, types.ResourceTypeElasticIp)),
+		wire.Handle(s.DescribeAddresses, onRegion),
+		wire.Handle(s.ReleaseAddress, touching[ec2.ReleaseAddressInput](s)),
+		wire.Handle(s.AssociateAddress, touching[ec2.AssociateAddressInput](s)),
+		wire.Handle(s.DisassociateAddress, touching[ec2.DisassociateAddressInput](s)),
+		wire.Handle(s.DescribeAddressesAttribute, onRegion),
+		wire.Handle(s.ModifyAddressAttribute, touching[ec2.ModifyAddressAttributeInput](s)),
+		wire.Handle(s.ResetAddressAttribute, touching[ec2.ResetAddressAttributeInput](s)),
+	}
+}
+
 // AllocateAddress gives the account an elastic IP address.
 func (s *Service) AllocateAddress(ctx context.Context, in *ec2.AllocateAddressInput) (*ec2.AllocateAddressOutput, error) {
 	out, err := create(ctx, s, s.addresses, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {

@@ -33,6 +33,14 @@ func missingAttachment(id string) error {
 	return wire.Errorf("InvalidAttachmentID.NotFound", "Attachment '%s' does not exist", id)
 }
 
+// attachmentHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) attachmentHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AttachNetworkInterface, touching[ec2.AttachNetworkInterfaceInput](s)),
+		wire.Handle(s.DetachNetworkInterface, touching[ec2.DetachNetworkInterfaceInput](s)),
+	}
+}
+
 // AttachNetworkInterface attaches a network interface to an instance of its zone, within the limits of the instance's type.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/AvailableIpPerENI.html
 func (s *Service) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetworkInterfaceInput) (*ec2.AttachNetworkInterfaceOutput, error) {

@@ -82,6 +82,14 @@ func (s *Service) defaultVPC(in scope) (*record.VPC, error) {
 	return &found[0], nil
 }
 
+// defaultVPCHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) defaultVPCHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateDefaultVpc, onRegion),
+		wire.Handle(s.CreateDefaultSubnet, onRegion),
+	}
+}
+
 // CreateDefaultVpc makes a default VPC for an account that deleted its own.
 func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpcInput) (*ec2.CreateDefaultVpcOutput, error) {
 	out, err := create(ctx, s, s.vpcs, creation{dryRun: in.DryRun}, func(c *change, id string) error {

@@ -83,6 +83,16 @@ var dhcpLimits = map[string]int{
 	"domain-name": 1, "domain-name-servers": 4, "ntp-servers": 4, "netbios-name-servers": 4, "netbios-node-type": 1, "ipv6-address-preferred-lease-time": 1,
 }
 
+// dhcpOptionsHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) dhcpOptionsHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateDhcpOptions, creating[ec2.CreateDhcpOptionsInput](s, types.ResourceTypeDhcpOptions)),
+		wire.Handle(s.DescribeDhcpOptions, onRegion),
+		wire.Handle(s.AssociateDhcpOptions, touching[ec2.AssociateDhcpOptionsInput](s)),
+		wire.Handle(s.DeleteDhcpOptions, touching[ec2.DeleteDhcpOptionsInput](s)),
+	}
+}
+
 // CreateDhcpOptions makes a set of DHCP options.
 func (s *Service) CreateDhcpOptions(ctx context.Context, in *ec2.CreateDhcpOptionsInput) (*ec2.CreateDhcpOptionsOutput, error) {
 	out, err := create(ctx, s, s.dhcpOptions, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {

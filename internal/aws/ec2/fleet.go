@@ -91,6 +91,16 @@ func (s *Service) viewFleet(in scope, r record.Fleet) types.FleetData {
 	return v
 }
 
+// fleetHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) fleetHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateFleet, creating[ec2.CreateFleetInput](s, types.ResourceTypeFleet)),
+		wire.Handle(s.DescribeFleets, onRegion),
+		wire.Handle(s.DescribeFleetInstances, onRegion),
+		wire.Handle(s.DeleteFleets, touching[ec2.DeleteFleetsInput](s)),
+	}
+}
+
 // CreateFleet launches instances from launch templates and overrides of them until a capacity is reached. What one override cannot launch
 // the next may; the errors of each are in the answer. A fleet of the type request does the same, once; one that is maintained
 // is an Auto Scaling group here.

@@ -45,6 +45,20 @@ func attachments(vpcID string) []types.InternetGatewayAttachment {
 	return []types.InternetGatewayAttachment{{State: "available", VpcId: aws.String(vpcID)}}
 }
 
+// gatewayHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) gatewayHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateInternetGateway, creating[ec2.CreateInternetGatewayInput](s, types.ResourceTypeInternetGateway)),
+		wire.Handle(s.DescribeInternetGateways, onRegion),
+		wire.Handle(s.AttachInternetGateway, touching[ec2.AttachInternetGatewayInput](s)),
+		wire.Handle(s.DetachInternetGateway, touching[ec2.DetachInternetGatewayInput](s)),
+		wire.Handle(s.DeleteInternetGateway, touching[ec2.DeleteInternetGatewayInput](s)),
+		wire.Handle(s.CreateEgressOnlyInternetGateway, creating[ec2.CreateEgressOnlyInternetGatewayInput](s, types.ResourceTypeEgressOnlyInternetGateway)),
+		wire.Handle(s.DescribeEgressOnlyInternetGateways, onRegion),
+		wire.Handle(s.DeleteEgressOnlyInternetGateway, touching[ec2.DeleteEgressOnlyInternetGatewayInput](s)),
+	}
+}
+
 // CreateInternetGateway makes an internet gateway.
 func (s *Service) CreateInternetGateway(ctx context.Context, in *ec2.CreateInternetGatewayInput) (*ec2.CreateInternetGatewayOutput, error) {
 	out, err := create(ctx, s, s.igws, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {

@@ -72,7 +72,7 @@ func (w *world) daemon() string {
 	w.t.Cleanup(s.Close)
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
 	service := coracle.New(coracle.Options{Store: s})
-	mux.Register(wire.EC2, service)
+	service.Register(mux)
 	if w.store == nil {
 		w.store, w.service = s, service
 	}

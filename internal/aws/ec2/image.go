@@ -62,6 +62,13 @@ func viewImage(i ami.Image) types.Image {
 	return v
 }
 
+// imageHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) imageHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeImages, onRegion),
+	}
+}
+
 // DescribeImages lists Amazon's images. Nobody has images of his own: coracle makes none.
 func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {
 	sc, err := scopeOf(ctx)

@@ -315,6 +315,13 @@ func viewMonitoring(detailed bool) *types.Monitoring {
 	return &types.Monitoring{State: types.MonitoringStateDisabled}
 }
 
+// instanceHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) instanceHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeInstances, onRegion),
+	}
+}
+
 // DescribeInstances lists instances, those that were terminated within the last hour included.
 func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput, error) {
 	sc, err := s.scope(ctx)

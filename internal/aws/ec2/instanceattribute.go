@@ -16,6 +16,19 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
+// instanceAttributeHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) instanceAttributeHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeInstanceAttribute, touching[ec2.DescribeInstanceAttributeInput](s)),
+		wire.Handle(s.ModifyInstanceAttribute, touching[ec2.ModifyInstanceAttributeInput](s)),
+		wire.Handle(s.ResetInstanceAttribute, touching[ec2.ResetInstanceAttributeInput](s)),
+		wire.Handle(s.ModifyInstanceMetadataOptions, touching[ec2.ModifyInstanceMetadataOptionsInput](s)),
+		wire.Handle(s.ModifyPrivateDnsNameOptions, touching[ec2.ModifyPrivateDnsNameOptionsInput](s)),
+		wire.Handle(s.ModifyInstanceMaintenanceOptions, touching[ec2.ModifyInstanceMaintenanceOptionsInput](s)),
+		wire.Handle(s.DescribeInstanceCreditSpecifications, onRegion),
+	}
+}
+
 // DescribeInstanceAttribute shows one attribute of an instance.
 func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *ec2.DescribeInstanceAttributeInput) (*ec2.DescribeInstanceAttributeOutput, error) {
 	sc, err := s.scope(ctx)

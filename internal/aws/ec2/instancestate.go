@@ -60,6 +60,19 @@ const (
 	userInitiatedReason   = "User initiated shutdown"
 )
 
+// instanceStateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) instanceStateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.TerminateInstances, touching[ec2.TerminateInstancesInput](s)),
+		wire.Handle(s.StopInstances, touching[ec2.StopInstancesInput](s)),
+		wire.Handle(s.StartInstances, touching[ec2.StartInstancesInput](s)),
+		wire.Handle(s.RebootInstances, touching[ec2.RebootInstancesInput](s)),
+		wire.Handle(s.MonitorInstances, touching[ec2.MonitorInstancesInput](s)),
+		wire.Handle(s.UnmonitorInstances, touching[ec2.UnmonitorInstancesInput](s)),
+		wire.Handle(s.GetConsoleOutput, touching[ec2.GetConsoleOutputInput](s)),
+	}
+}
+
 // TerminateInstances terminates instances, all of which must exist and none of which may be protected.
 func (s *Service) TerminateInstances(ctx context.Context, in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
 	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *change, r *record.Instance, state types.InstanceStateName) error {

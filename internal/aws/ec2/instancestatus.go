@@ -11,9 +11,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func base64Text(data []byte) *string { return aws.String(base64.StdEncoding.EncodeToString(data)) }
+
+// instanceStatusHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) instanceStatusHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeInstanceStatus, onRegion),
+	}
+}
 
 // DescribeInstanceStatus lists the status checks of running instances, or of all.
 func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeInstanceStatusInput) (*ec2.DescribeInstanceStatusOutput, error) {

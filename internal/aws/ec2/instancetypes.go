@@ -88,6 +88,14 @@ func viewInstanceType(t instancetype.Type) types.InstanceTypeInfo {
 	return v
 }
 
+// instanceTypeHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) instanceTypeHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeInstanceTypes, onRegion),
+		wire.Handle(s.DescribeInstanceTypeOfferings, onRegion),
+	}
+}
+
 // DescribeInstanceTypes lists the instance types that can be launched, which are the same in all regions.
 func (s *Service) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeInstanceTypesInput) (*ec2.DescribeInstanceTypesOutput, error) {
 	wanted := instancetype.All()

@@ -127,6 +127,16 @@ func (c *change) assignIPv6(ni *record.NetworkInterface, subnet record.Subnet, w
 	return err
 }
 
+// interfaceAddressHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) interfaceAddressHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AssignPrivateIpAddresses, touching[ec2.AssignPrivateIpAddressesInput](s)),
+		wire.Handle(s.UnassignPrivateIpAddresses, touching[ec2.UnassignPrivateIpAddressesInput](s)),
+		wire.Handle(s.AssignIpv6Addresses, touching[ec2.AssignIpv6AddressesInput](s)),
+		wire.Handle(s.UnassignIpv6Addresses, touching[ec2.UnassignIpv6AddressesInput](s)),
+	}
+}
+
 // AssignPrivateIpAddresses gives a network interface more IPv4 addresses or prefixes.
 func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *ec2.AssignPrivateIpAddressesInput) (*ec2.AssignPrivateIpAddressesOutput, error) {
 	out := &ec2.AssignPrivateIpAddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}

@@ -70,6 +70,16 @@ func (c *change) newKeyPair(id string, name *string, key record.KeyPair) error {
 	return nil
 }
 
+// keyPairHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) keyPairHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateKeyPair, creating[ec2.CreateKeyPairInput](s, types.ResourceTypeKeyPair)),
+		wire.Handle(s.ImportKeyPair, creating[ec2.ImportKeyPairInput](s, types.ResourceTypeKeyPair)),
+		wire.Handle(s.DescribeKeyPairs, onRegion),
+		wire.Handle(s.DeleteKeyPair, touching[ec2.DeleteKeyPairInput](s)),
+	}
+}
+
 // CreateKeyPair makes a key pair and hands out its private half, which is kept nowhere.
 func (s *Service) CreateKeyPair(ctx context.Context, in *ec2.CreateKeyPairInput) (*ec2.CreateKeyPairOutput, error) {
 	if in.KeyFormat != "" && in.KeyFormat != types.KeyFormatPem {

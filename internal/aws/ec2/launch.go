@@ -31,6 +31,22 @@ const (
 	instancesPerChange = 40
 )
 
+// launchHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) launchHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.RunInstances, s.runTargets),
+	}
+}
+
+// runTargets are what a launch touches and creates.
+func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target, error) {
+	in, err := scopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.launchTargets(in, action, "RunInstances", request, in.service()), nil
+}
+
 // RunInstances launches instances: it records what is wanted, and internal/host/machine boots them.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
 func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {

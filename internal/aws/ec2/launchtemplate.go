@@ -101,6 +101,16 @@ func (s *Service) templateVersion(in scope, t record.LaunchTemplate, version str
 
 var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
 
+// launchTemplateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) launchTemplateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateLaunchTemplate, creating[ec2.CreateLaunchTemplateInput](s, types.ResourceTypeLaunchTemplate)),
+		wire.Handle(s.DescribeLaunchTemplates, onRegion),
+		wire.Handle(s.ModifyLaunchTemplate, touching[ec2.ModifyLaunchTemplateInput](s)),
+		wire.Handle(s.DeleteLaunchTemplate, touching[ec2.DeleteLaunchTemplateInput](s)),
+	}
+}
+
 // CreateLaunchTemplate makes a launch template with its first version.
 func (s *Service) CreateLaunchTemplate(ctx context.Context, in *ec2.CreateLaunchTemplateInput) (*ec2.CreateLaunchTemplateOutput, error) {
 	out, err := create(ctx, s, s.templates, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {

@@ -144,6 +144,16 @@ func (s *Service) viewVersion(t record.LaunchTemplate, r record.LaunchTemplateVe
 	return v, nil
 }
 
+// launchTemplateVersionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) launchTemplateVersionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateLaunchTemplateVersion, touching[ec2.CreateLaunchTemplateVersionInput](s)),
+		wire.Handle(s.DescribeLaunchTemplateVersions, onRegion),
+		wire.Handle(s.DeleteLaunchTemplateVersions, touching[ec2.DeleteLaunchTemplateVersionsInput](s)),
+		wire.Handle(s.GetLaunchTemplateData, touching[ec2.GetLaunchTemplateDataInput](s)),
+	}
+}
+
 // CreateLaunchTemplateVersion adds a version to a launch template.
 func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.CreateLaunchTemplateVersionInput) (*ec2.CreateLaunchTemplateVersionOutput, error) {
 	var t record.LaunchTemplate

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func (s *Service) natGatewayKind() kind[record.NATGateway, types.NatGateway] {
@@ -58,6 +60,15 @@ func (s *Service) viewNAT(in scope, r record.NATGateway) types.NatGateway {
 		v.NatGatewayAddresses = append(v.NatGatewayAddresses, a)
 	}
 	return v
+}
+
+// natGatewayHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) natGatewayHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateNatGateway, creating[ec2.CreateNatGatewayInput](s, types.ResourceTypeNatgateway)),
+		wire.Handle(s.DescribeNatGateways, onRegion),
+		wire.Handle(s.DeleteNatGateway, touching[ec2.DeleteNatGatewayInput](s)),
+	}
 }
 
 // CreateNatGateway makes a NAT gateway with a network interface in a subnet; a public one with an elastic address.

@@ -139,6 +139,19 @@ func (s *Service) defaultACL(c *change, vpcID string) (string, error) {
 	return found[0].ID, nil
 }
 
+// networkACLHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) networkACLHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateNetworkAcl, creating[ec2.CreateNetworkAclInput](s, types.ResourceTypeNetworkAcl)),
+		wire.Handle(s.DescribeNetworkAcls, onRegion),
+		wire.Handle(s.DeleteNetworkAcl, touching[ec2.DeleteNetworkAclInput](s)),
+		wire.Handle(s.ReplaceNetworkAclAssociation, touching[ec2.ReplaceNetworkAclAssociationInput](s)),
+		wire.Handle(s.CreateNetworkAclEntry, touching[ec2.CreateNetworkAclEntryInput](s)),
+		wire.Handle(s.ReplaceNetworkAclEntry, touching[ec2.ReplaceNetworkAclEntryInput](s)),
+		wire.Handle(s.DeleteNetworkAclEntry, touching[ec2.DeleteNetworkAclEntryInput](s)),
+	}
+}
+
 // CreateNetworkAcl makes a network ACL that lets nothing through.
 func (s *Service) CreateNetworkAcl(ctx context.Context, in *ec2.CreateNetworkAclInput) (*ec2.CreateNetworkAclOutput, error) {
 	out, err := create(ctx, s, s.acls, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {

@@ -258,6 +258,18 @@ func (c *change) interfaceGroups(vpcID string, wanted []string) ([]string, error
 	return ids, nil
 }
 
+// networkInterfaceHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) networkInterfaceHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateNetworkInterface, creating[ec2.CreateNetworkInterfaceInput](s, types.ResourceTypeNetworkInterface)),
+		wire.Handle(s.DescribeNetworkInterfaces, onRegion),
+		wire.Handle(s.DeleteNetworkInterface, touching[ec2.DeleteNetworkInterfaceInput](s)),
+		wire.Handle(s.DescribeNetworkInterfaceAttribute, touching[ec2.DescribeNetworkInterfaceAttributeInput](s)),
+		wire.Handle(s.ModifyNetworkInterfaceAttribute, touching[ec2.ModifyNetworkInterfaceAttributeInput](s)),
+		wire.Handle(s.ResetNetworkInterfaceAttribute, touching[ec2.ResetNetworkInterfaceAttributeInput](s)),
+	}
+}
+
 // CreateNetworkInterface makes a network interface with addresses out of its subnet.
 func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetworkInterfaceInput) (*ec2.CreateNetworkInterfaceOutput, error) {
 	out, err := create(ctx, s, s.interfaces, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {

@@ -55,6 +55,15 @@ func (s *Service) placementGroupNamed(in scope, name string) (record.PlacementGr
 	return s.placementGroups.value(in, &row.Value.PlacementGroupID)
 }
 
+// placementGroupHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) placementGroupHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreatePlacementGroup, creating[ec2.CreatePlacementGroupInput](s, types.ResourceTypePlacementGroup)),
+		wire.Handle(s.DescribePlacementGroups, onRegion),
+		wire.Handle(s.DeletePlacementGroup, touching[ec2.DeletePlacementGroupInput](s)),
+	}
+}
+
 // CreatePlacementGroup makes a placement group. All machines stand on one host, so it places nothing.
 func (s *Service) CreatePlacementGroup(ctx context.Context, in *ec2.CreatePlacementGroupInput) (*ec2.CreatePlacementGroupOutput, error) {
 	out, err := create(ctx, s, s.placementGroups, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {

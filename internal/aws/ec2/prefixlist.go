@@ -67,6 +67,15 @@ func prefixListItems[V any](in scope, ids []string, view func(awsPrefixList) V) 
 	return items, nil
 }
 
+// prefixListHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) prefixListHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribePrefixLists, onRegion),
+		wire.Handle(s.DescribeManagedPrefixLists, onRegion),
+		wire.Handle(s.GetManagedPrefixListEntries, onRegion),
+	}
+}
+
 // DescribePrefixLists lists the prefix lists of AWS services.
 func (s *Service) DescribePrefixLists(ctx context.Context, in *ec2.DescribePrefixListsInput) (*ec2.DescribePrefixListsOutput, error) {
 	sc, err := s.scope(ctx)

@@ -67,6 +67,16 @@ func viewProfileAssociation(r record.Instance, state types.IamInstanceProfileAss
 	}
 }
 
+// profileAssociationHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) profileAssociationHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AssociateIamInstanceProfile, touching[ec2.AssociateIamInstanceProfileInput](s)),
+		wire.Handle(s.DisassociateIamInstanceProfile, touching[ec2.DisassociateIamInstanceProfileInput](s)),
+		wire.Handle(s.ReplaceIamInstanceProfileAssociation, touching[ec2.ReplaceIamInstanceProfileAssociationInput](s)),
+		wire.Handle(s.DescribeIamInstanceProfileAssociations, onRegion),
+	}
+}
+
 // AssociateIamInstanceProfile gives an instance without a profile one.
 func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *ec2.AssociateIamInstanceProfileInput) (*ec2.AssociateIamInstanceProfileOutput, error) {
 	sc, err := s.scope(ctx)

@@ -28,6 +28,15 @@ func (in scope) zone(nameOrID string) (region.Zone, bool) {
 	return zones[i], true
 }
 
+// regionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) regionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeRegions, onRegion),
+		wire.Handle(s.DescribeAvailabilityZones, onRegion),
+		wire.Handle(s.DescribeAccountAttributes, onRegion),
+	}
+}
+
 // DescribeRegions lists the regions that are open to the account, or all.
 func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegionsOutput, error) {
 	var all []item[types.Region]

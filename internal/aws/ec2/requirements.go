@@ -176,6 +176,13 @@ func (r *requirements) types(architecture string, spot bool) []instancetype.Type
 	return slices.DeleteFunc(fit, func(t instancetype.Type) bool { return price(t) > limit })
 }
 
+// requirementsHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) requirementsHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.GetInstanceTypesFromInstanceRequirements, onRegion),
+	}
+}
+
 // GetInstanceTypesFromInstanceRequirements lists the instance types that meet requirements.
 func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *ec2.GetInstanceTypesFromInstanceRequirementsInput) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
 	if in.InstanceRequirements == nil {

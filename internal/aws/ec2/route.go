@@ -191,6 +191,15 @@ func insideOnly(inside bool, destination, target string) error {
 	return nil
 }
 
+// routeHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) routeHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateRoute, touching[ec2.CreateRouteInput](s)),
+		wire.Handle(s.ReplaceRoute, touching[ec2.ReplaceRouteInput](s)),
+		wire.Handle(s.DeleteRoute, touching[ec2.DeleteRouteInput](s)),
+	}
+}
+
 // CreateRoute adds a route.
 func (s *Service) CreateRoute(ctx context.Context, in *ec2.CreateRouteInput) (*ec2.CreateRouteOutput, error) {
 	err := s.write(ctx, in.DryRun, func(c *change) error {

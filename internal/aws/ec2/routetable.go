@@ -92,6 +92,18 @@ func (s *Service) viewRouteTable(in scope, r record.RouteTable) types.RouteTable
 	return v
 }
 
+// routeTableHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) routeTableHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateRouteTable, creating[ec2.CreateRouteTableInput](s, types.ResourceTypeRouteTable)),
+		wire.Handle(s.DescribeRouteTables, onRegion),
+		wire.Handle(s.DeleteRouteTable, touching[ec2.DeleteRouteTableInput](s)),
+		wire.Handle(s.AssociateRouteTable, touching[ec2.AssociateRouteTableInput](s)),
+		wire.Handle(s.DisassociateRouteTable, touching[ec2.DisassociateRouteTableInput](s)),
+		wire.Handle(s.ReplaceRouteTableAssociation, touching[ec2.ReplaceRouteTableAssociationInput](s)),
+	}
+}
+
 // CreateRouteTable makes a route table with the local routes.
 func (s *Service) CreateRouteTable(ctx context.Context, in *ec2.CreateRouteTableInput) (*ec2.CreateRouteTableOutput, error) {
 	out, err := create(ctx, s, s.routeTables, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {

@@ -111,6 +111,16 @@ func (c *change) newGroup(id, vpcID, name, description string) record.SecurityGr
 // groupText is what names and descriptions of groups may consist of.
 var groupText = regexp.MustCompile(`^[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{1,255}$`)
 
+// securityGroupHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) securityGroupHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateSecurityGroup, creating[ec2.CreateSecurityGroupInput](s, types.ResourceTypeSecurityGroup)),
+		wire.Handle(s.DescribeSecurityGroups, onRegion),
+		wire.Handle(s.DeleteSecurityGroup, touching[ec2.DeleteSecurityGroupInput](s)),
+		wire.Handle(s.GetSecurityGroupsForVpc, touching[ec2.GetSecurityGroupsForVpcInput](s)),
+	}
+}
+
 // CreateSecurityGroup makes a security group; in the default VPC unless the request names another.
 func (s *Service) CreateSecurityGroup(ctx context.Context, in *ec2.CreateSecurityGroupInput) (*ec2.CreateSecurityGroupOutput, error) {
 	group, err := create(ctx, s, s.groups, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {

@@ -460,6 +460,20 @@ func (s *Service) revoke(ctx context.Context, q ruleRequest) ([]types.RevokedSec
 	return views, nil
 }
 
+// securityGroupRuleHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) securityGroupRuleHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AuthorizeSecurityGroupIngress, creating[ec2.AuthorizeSecurityGroupIngressInput](s, types.ResourceTypeSecurityGroupRule)),
+		wire.Handle(s.AuthorizeSecurityGroupEgress, creating[ec2.AuthorizeSecurityGroupEgressInput](s, types.ResourceTypeSecurityGroupRule)),
+		wire.Handle(s.RevokeSecurityGroupIngress, touching[ec2.RevokeSecurityGroupIngressInput](s)),
+		wire.Handle(s.RevokeSecurityGroupEgress, touching[ec2.RevokeSecurityGroupEgressInput](s)),
+		wire.Handle(s.DescribeSecurityGroupRules, onRegion),
+		wire.Handle(s.ModifySecurityGroupRules, touching[ec2.ModifySecurityGroupRulesInput](s)),
+		wire.Handle(s.UpdateSecurityGroupRuleDescriptionsIngress, touching[ec2.UpdateSecurityGroupRuleDescriptionsIngressInput](s)),
+		wire.Handle(s.UpdateSecurityGroupRuleDescriptionsEgress, touching[ec2.UpdateSecurityGroupRuleDescriptionsEgressInput](s)),
+	}
+}
+
 // AuthorizeSecurityGroupIngress adds rules for traffic that comes in.
 func (s *Service) AuthorizeSecurityGroupIngress(ctx context.Context, in *ec2.AuthorizeSecurityGroupIngressInput) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
 	added, err := s.authorize(ctx, ruleRequest{

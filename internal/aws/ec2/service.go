@@ -121,6 +121,55 @@ func New(o Options) *Service {
 	return svc
 }
 
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.addressHandlers(),
+		s.attachmentHandlers(),
+		s.defaultVPCHandlers(),
+		s.dhcpOptionsHandlers(),
+		s.fleetHandlers(),
+		s.gatewayHandlers(),
+		s.imageHandlers(),
+		s.instanceHandlers(),
+		s.instanceAttributeHandlers(),
+		s.instanceStateHandlers(),
+		s.instanceStatusHandlers(),
+		s.instanceTypeHandlers(),
+		s.interfaceAddressHandlers(),
+		s.keyPairHandlers(),
+		s.launchHandlers(),
+		s.launchTemplateHandlers(),
+		s.launchTemplateVersionHandlers(),
+		s.natGatewayHandlers(),
+		s.networkACLHandlers(),
+		s.networkInterfaceHandlers(),
+		s.placementGroupHandlers(),
+		s.prefixListHandlers(),
+		s.profileAssociationHandlers(),
+		s.regionHandlers(),
+		s.requirementsHandlers(),
+		s.routeHandlers(),
+		s.routeTableHandlers(),
+		s.securityGroupHandlers(),
+		s.securityGroupRuleHandlers(),
+		s.spotHandlers(),
+		s.subnetHandlers(),
+		s.tagHandlers(),
+		s.volumeHandlers(),
+		s.vpcHandlers(),
+		s.vpcAttributeHandlers(),
+		s.vpcCIDRHandlers(),
+		s.vpcEndpointHandlers(),
+	} {
+		for _, h := range handlers {
+			// A dry run on a VPC that does not exist says so, as on AWS.
+			mux.Register(wire.EC2, h.CheckingDryRun())
+		}
+	}
+}
+
 // kinds are all kinds of resources that exist on their own, for tags and targets.
 func (s *Service) kinds() []anyKind {
 	return []anyKind{

@@ -159,6 +159,31 @@ func (s *Service) viewSpotRequest(in scope, r record.SpotRequest) types.SpotInst
 	return v
 }
 
+// spotHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) spotHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.RequestSpotInstances, s.spotTargets),
+		wire.Handle(s.DescribeSpotInstanceRequests, onRegion),
+		wire.Handle(s.CancelSpotInstanceRequests, touching[ec2.CancelSpotInstanceRequestsInput](s)),
+		wire.Handle(s.DescribeSpotPriceHistory, onRegion),
+	}
+}
+
+// spotTargets are what the launch of a spot request touches and creates.
+func (s *Service) spotTargets(
+	ctx context.Context, action string, request *ec2.RequestSpotInstancesInput,
+) ([]wire.Target, error) {
+	in, err := scopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	launch, err := spotLaunch(request, s.now())
+	if err != nil {
+		return onRegion(ctx, action, request) // the operation says what is wrong, to those who may ask
+	}
+	return s.launchTargets(in, action, "RequestSpotInstances", launch, false), nil
+}
+
 // RequestSpotInstances launches spot instances, for which there is always room.
 func (s *Service) RequestSpotInstances(ctx context.Context, in *ec2.RequestSpotInstancesInput) (*ec2.RequestSpotInstancesOutput, error) {
 	sc, err := s.scope(ctx)

@@ -153,6 +153,18 @@ func invalidZone(in scope, name string) error {
 	return invalidValue(name, "availabilityZone", fmt.Sprintf("Subnets can currently only be created in the following availability zones: %s.", strings.Join(names, ", ")))
 }
 
+// subnetHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) subnetHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateSubnet, creating[ec2.CreateSubnetInput](s, types.ResourceTypeSubnet)),
+		wire.Handle(s.DescribeSubnets, onRegion),
+		wire.Handle(s.DeleteSubnet, touching[ec2.DeleteSubnetInput](s)),
+		wire.Handle(s.ModifySubnetAttribute, touching[ec2.ModifySubnetAttributeInput](s)),
+		wire.Handle(s.AssociateSubnetCidrBlock, touching[ec2.AssociateSubnetCidrBlockInput](s)),
+		wire.Handle(s.DisassociateSubnetCidrBlock, touching[ec2.DisassociateSubnetCidrBlockInput](s)),
+	}
+}
+
 // CreateSubnet makes a subnet in one zone of a VPC.
 func (s *Service) CreateSubnet(ctx context.Context, in *ec2.CreateSubnetInput) (*ec2.CreateSubnetOutput, error) {
 	out, err := create(ctx, s, s.subnets, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {

@@ -133,6 +133,23 @@ func (c *change) checkTags(tags []types.Tag) error {
 	return nil
 }
 
+// tagHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) tagHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateTags, func(
+			ctx context.Context, action string, in *ec2.CreateTagsInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.Resources, in.Tags)
+		}),
+		wire.Handle(s.DeleteTags, func(
+			ctx context.Context, action string, in *ec2.DeleteTagsInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.Resources, in.Tags)
+		}),
+		wire.Handle(s.DescribeTags, onRegion),
+	}
+}
+
 // CreateTags adds tags to resources of any kind, or replaces their values.
 func (s *Service) CreateTags(ctx context.Context, in *ec2.CreateTagsInput) (*ec2.CreateTagsOutput, error) {
 	if len(in.Tags) == 0 {

@@ -49,72 +49,50 @@ var named = map[string]types.ResourceType{
 	"VpcId":                       types.ResourceTypeVpc,
 }
 
-// creates are the types of what operations create.
-var creates = map[string]types.ResourceType{
-	"AllocateAddress":                 types.ResourceTypeElasticIp,
-	"AuthorizeSecurityGroupEgress":    types.ResourceTypeSecurityGroupRule,
-	"AuthorizeSecurityGroupIngress":   types.ResourceTypeSecurityGroupRule,
-	"CreateDhcpOptions":               types.ResourceTypeDhcpOptions,
-	"CreateEgressOnlyInternetGateway": types.ResourceTypeEgressOnlyInternetGateway,
-	"CreateFleet":                     types.ResourceTypeFleet,
-	"CreateInternetGateway":           types.ResourceTypeInternetGateway,
-	"CreateKeyPair":                   types.ResourceTypeKeyPair,
-	"CreateLaunchTemplate":            types.ResourceTypeLaunchTemplate,
-	"CreateNatGateway":                types.ResourceTypeNatgateway,
-	"CreateNetworkAcl":                types.ResourceTypeNetworkAcl,
-	"CreateNetworkInterface":          types.ResourceTypeNetworkInterface,
-	"CreatePlacementGroup":            types.ResourceTypePlacementGroup,
-	"CreateRouteTable":                types.ResourceTypeRouteTable,
-	"CreateSecurityGroup":             types.ResourceTypeSecurityGroup,
-	"CreateSubnet":                    types.ResourceTypeSubnet,
-	"CreateVpc":                       types.ResourceTypeVpc,
-	"CreateVpcEndpoint":               types.ResourceTypeVpcEndpoint,
-	"ImportKeyPair":                   types.ResourceTypeKeyPair,
-}
-
-// readsOne are the operations that only read, and that AWS authorizes on the resource that they name.
-var readsOne = []string{
-	"DescribeInstanceAttribute", "DescribeNetworkInterfaceAttribute", "DescribeVpcAttribute", "GetConsoleOutput", "GetLaunchTemplateData",
-	"GetSecurityGroupsForVpc",
-}
-
-// Targets names the resources that a request touches: each one it names, and what it creates. The other calls that only
-// read are about everything.
-// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
-func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
+// onRegion returns the action on "*" as the target: AWS authorizes most of what only reads on everything.
+func onRegion[In any](ctx context.Context, action string, _ *In) ([]wire.Target, error) {
 	in, err := scopeOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	action := wire.EC2.ActionPrefix + ":" + operation
-	reads := strings.HasPrefix(operation, "Describe") || strings.HasPrefix(operation, "Get")
-	if reads && !slices.Contains(readsOne, operation) {
-		return []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {in.region}}}}, nil
-	}
-	var targets []wire.Target
-	switch request := input.(type) {
-	case *ec2.CreateTagsInput:
-		targets = s.tagTargets(in, action, request.Resources, request.Tags)
-	case *ec2.DeleteTagsInput:
-		targets = s.tagTargets(in, action, request.Resources, request.Tags)
-	case *ec2.RunInstancesInput:
-		targets = s.launchTargets(in, action, operation, request, in.service())
-	case *ec2.RequestSpotInstancesInput:
-		if launch, err := spotLaunch(request, s.now()); err == nil {
-			targets = s.launchTargets(in, action, operation, launch, false)
-		}
-	default:
-		behind, err := s.idsBehind(in, input)
+	return []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {in.region}}}}, err
+}
+
+// touching returns every resource that a request names as the targets: by the members in named, and by what idsBehind
+// finds.
+func touching[In any](s *Service) wire.Targets[In] { return targeting[In](s.touched) }
+
+// creating returns the resources that a request names, and the one that it creates, as the targets.
+func creating[In any](s *Service, resource types.ResourceType) wire.Targets[In] {
+	return targeting[In](func(in scope, action string, request any) ([]wire.Target, error) {
+		targets, err := s.touched(in, action, request)
+		return append(targets, s.createTargets(in, action, resource, request)...), err
+	})
+}
+
+// targeting returns what find finds as the targets; without any, the action on "*".
+func targeting[In any](
+	find func(in scope, action string, request any) ([]wire.Target, error),
+) wire.Targets[In] {
+	return func(ctx context.Context, action string, request *In) ([]wire.Target, error) {
+		in, err := scopeOf(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range append(idsIn(input), behind...) {
-			targets = append(targets, s.target(in, action, id.resource, id.id))
+		targets, err := find(in, action, request)
+		if err != nil || len(targets) > 0 {
+			return targets, err
 		}
-		targets = append(targets, s.createTargets(in, action, operation, input)...)
+		return onRegion(ctx, action, request)
 	}
-	if len(targets) == 0 {
-		targets = []wire.Target{{Action: action, Resource: "*", Conditions: map[string][]string{"ec2:Region": {in.region}}}}
+}
+
+// touched are the resources that a request names, each once.
+func (s *Service) touched(in scope, action string, request any) ([]wire.Target, error) {
+	behind, err := s.idsBehind(in, request)
+	if err != nil {
+		return nil, err
+	}
+	var targets []wire.Target
+	for _, id := range append(idsIn(request), behind...) {
+		targets = append(targets, s.target(in, action, id.resource, id.id))
 	}
 	return targets, nil
 }
@@ -203,8 +181,12 @@ var idKeys = map[types.ResourceType]string{
 	types.ResourceTypeVpc:              "ec2:VpcID",
 }
 
-// tagTargets are the targets of a call that tags existing resources.
-func (s *Service) tagTargets(in scope, action string, ids []string, tags []types.Tag) []wire.Target {
+// onTagged returns the resources whose tags a request changes as the targets.
+func (s *Service) onTagged(ctx context.Context, action string, ids []string, tags []types.Tag) ([]wire.Target, error) {
+	in, err := scopeOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var targets []wire.Target
 	for _, id := range ids {
 		resource := types.ResourceType("*")
@@ -215,7 +197,7 @@ func (s *Service) tagTargets(in scope, action string, ids []string, tags []types
 		requestTags(target.Conditions, tags)
 		targets = append(targets, target)
 	}
-	return targets
+	return targets, nil
 }
 
 // requestTags adds the condition keys about tags in a request.
@@ -227,11 +209,7 @@ func requestTags(conditions map[string][]string, tags []types.Tag) {
 }
 
 // createTargets are what a request creates: the new resource and, when it is tagged at once, ec2:CreateTags on it.
-func (s *Service) createTargets(in scope, action, operation string, input any) []wire.Target {
-	resource, ok := creates[operation]
-	if !ok {
-		return nil
-	}
+func (s *Service) createTargets(in scope, action string, resource types.ResourceType, input any) []wire.Target {
 	var tags []types.Tag
 	if specifications := reflect.Indirect(reflect.ValueOf(input)).FieldByName("TagSpecifications"); specifications.IsValid() {
 		for _, spec := range specifications.Interface().([]types.TagSpecification) {
@@ -271,7 +249,7 @@ func (s *Service) createTargets(in scope, action, operation string, input any) [
 	}
 	if len(tags) > 0 {
 		tagging := wire.Target{Action: "ec2:CreateTags", Resource: fresh.Resource, Conditions: map[string][]string{
-			"ec2:Region": {in.region}, "ec2:CreateAction": {operation},
+			"ec2:Region": {in.region}, "ec2:CreateAction": {strings.TrimPrefix(action, "ec2:")},
 		}}
 		requestTags(tagging.Conditions, tags)
 		targets = append(targets, tagging)

@@ -85,6 +85,15 @@ func (s *Service) viewVolume(in scope, r record.Volume) types.Volume {
 	return v
 }
 
+// volumeHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) volumeHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeVolumes, onRegion),
+		wire.Handle(s.DescribeVolumeStatus, onRegion),
+		wire.Handle(s.DeleteVolume, touching[ec2.DeleteVolumeInput](s)),
+	}
+}
+
 // DescribeVolumes lists volumes.
 func (s *Service) DescribeVolumes(ctx context.Context, in *ec2.DescribeVolumesInput) (*ec2.DescribeVolumesOutput, error) {
 	found, next, err := describe(ctx, s, s.volumes, query{in.DryRun, in.VolumeIds, in.Filters, in.MaxResults, in.NextToken})

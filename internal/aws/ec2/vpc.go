@@ -185,6 +185,15 @@ func (c *change) newIPv6Block() (record.CIDRAssociation, error) {
 	}
 }
 
+// vpcHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) vpcHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateVpc, creating[ec2.CreateVpcInput](s, types.ResourceTypeVpc)),
+		wire.Handle(s.DescribeVpcs, onRegion),
+		wire.Handle(s.DeleteVpc, touching[ec2.DeleteVpcInput](s)),
+	}
+}
+
 // CreateVpc makes a VPC with its main route table, default network ACL and default security group.
 func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.CreateVpcOutput, error) {
 	out, err := create(ctx, s, s.vpcs, creation{dryRun: in.DryRun, tags: in.TagSpecifications}, func(c *change, id string) error {

@@ -11,6 +11,15 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
+// vpcAttributeHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) vpcAttributeHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeVpcAttribute, touching[ec2.DescribeVpcAttributeInput](s)),
+		wire.Handle(s.ModifyVpcAttribute, touching[ec2.ModifyVpcAttributeInput](s)),
+		wire.Handle(s.ModifyVpcTenancy, touching[ec2.ModifyVpcTenancyInput](s)),
+	}
+}
+
 // DescribeVpcAttribute shows one attribute of a VPC.
 func (s *Service) DescribeVpcAttribute(ctx context.Context, in *ec2.DescribeVpcAttributeInput) (*ec2.DescribeVpcAttributeOutput, error) {
 	sc, err := s.scope(ctx)

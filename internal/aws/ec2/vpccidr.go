@@ -13,6 +13,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
+// vpcCIDRHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) vpcCIDRHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AssociateVpcCidrBlock, touching[ec2.AssociateVpcCidrBlockInput](s)),
+		wire.Handle(s.DisassociateVpcCidrBlock, touching[ec2.DisassociateVpcCidrBlockInput](s)),
+	}
+}
+
 // AssociateVpcCidrBlock gives a VPC another IPv4 block, or an IPv6 block of Amazon's.
 func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *ec2.AssociateVpcCidrBlockInput) (*ec2.AssociateVpcCidrBlockOutput, error) {
 	six := aws.ToBool(in.AmazonProvidedIpv6CidrBlock)

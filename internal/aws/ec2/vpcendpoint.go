@@ -116,6 +116,17 @@ func (s *Service) viewEndpoint(in scope, r record.VPCEndpoint) types.VpcEndpoint
 	return v
 }
 
+// vpcEndpointHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) vpcEndpointHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateVpcEndpoint, creating[ec2.CreateVpcEndpointInput](s, types.ResourceTypeVpcEndpoint)),
+		wire.Handle(s.DescribeVpcEndpoints, onRegion),
+		wire.Handle(s.ModifyVpcEndpoint, touching[ec2.ModifyVpcEndpointInput](s)),
+		wire.Handle(s.DeleteVpcEndpoints, touching[ec2.DeleteVpcEndpointsInput](s)),
+		wire.Handle(s.DescribeVpcEndpointServices, onRegion),
+	}
+}
+
 // CreateVpcEndpoint makes a way from a VPC to an AWS service: routes to a gateway, or network interfaces.
 func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpointInput) (*ec2.CreateVpcEndpointOutput, error) {
 	out, err := create(ctx, s, s.endpoints, creation{dryRun: in.DryRun, tags: in.TagSpecifications, token: in.ClientToken, request: in}, func(c *change, id string) error {

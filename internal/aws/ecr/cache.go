@@ -33,6 +33,27 @@ const anyPrefix = "ROOT"
 
 var cachePrefix = regexp.MustCompile(`^([a-z0-9]+(?:[._-][a-z0-9]+)*/?)+$`)
 
+// cacheHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) cacheHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreatePullThroughCacheRule, func(
+			ctx context.Context, action string, in *ecr.CreatePullThroughCacheRuleInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, nil)
+		}),
+		wire.Handle(s.DescribePullThroughCacheRules, func(
+			ctx context.Context, action string, in *ecr.DescribePullThroughCacheRulesInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, nil)
+		}),
+		wire.Handle(s.DeletePullThroughCacheRule, func(
+			ctx context.Context, action string, in *ecr.DeletePullThroughCacheRuleInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, nil)
+		}),
+	}
+}
+
 // CreatePullThroughCacheRule makes the repositories below a prefix a cache of a public registry's. Images are fetched without a password.
 func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *ecr.CreatePullThroughCacheRuleInput) (*ecr.CreatePullThroughCacheRuleOutput, error) {
 	at, err := ownRegistry(ctx, in.RegistryId)

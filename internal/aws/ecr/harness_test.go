@@ -22,7 +22,6 @@ import (
 
 	coracle "github.com/coracle-eks/coracle/internal/aws/ecr"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/host/image"
 )
 
@@ -54,7 +53,7 @@ func newWorld(t testing.TB, o image.Options) *world {
 		}
 	})
 	service := coracle.New(coracle.Options{Store: w.Store, Images: w.images, Identity: w.Identity, Now: w.Now})
-	w.Mux.Register(wire.ECR, service)
+	service.Register(w.Mux)
 	w.access = coracle.NewAccess(service)
 	w.server = httptest.NewServer(w.images.Handler(w.access))
 	t.Cleanup(w.server.Close)

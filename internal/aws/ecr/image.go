@@ -48,6 +48,35 @@ func (s *Service) imagesOf(ctx context.Context, at registry, name string) ([]ima
 	return s.images.Images(ctx, at.full(name))
 }
 
+// imageHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) imageHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.ListImages, func(
+			ctx context.Context, action string, in *ecr.ListImagesInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.DescribeImages, func(
+			ctx context.Context, action string, in *ecr.DescribeImagesInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.BatchGetImage, func(
+			ctx context.Context, action string, in *ecr.BatchGetImageInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.PutImage, func(ctx context.Context, action string, in *ecr.PutImageInput) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.BatchDeleteImage, func(
+			ctx context.Context, action string, in *ecr.BatchDeleteImageInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+	}
+}
+
 // ListImages lists the images of a repository: each with each of its tags.
 func (s *Service) ListImages(ctx context.Context, in *ecr.ListImagesInput) (*ecr.ListImagesOutput, error) {
 	images, err := s.imagesOf(ctx, registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName))

@@ -23,6 +23,37 @@ const (
 	maxLayerDigests = 100
 )
 
+// layerHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) layerHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.BatchCheckLayerAvailability, func(
+			ctx context.Context, action string, in *ecr.BatchCheckLayerAvailabilityInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.GetDownloadUrlForLayer, func(
+			ctx context.Context, action string, in *ecr.GetDownloadUrlForLayerInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.InitiateLayerUpload, func(
+			ctx context.Context, action string, in *ecr.InitiateLayerUploadInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.UploadLayerPart, func(
+			ctx context.Context, action string, in *ecr.UploadLayerPartInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.CompleteLayerUpload, func(
+			ctx context.Context, action string, in *ecr.CompleteLayerUploadInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+	}
+}
+
 // BatchCheckLayerAvailability says which layers a repository has.
 func (s *Service) BatchCheckLayerAvailability(ctx context.Context, in *ecr.BatchCheckLayerAvailabilityInput) (*ecr.BatchCheckLayerAvailabilityOutput, error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)

@@ -6,7 +6,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// lifecyclePolicyHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) lifecyclePolicyHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutLifecyclePolicy, func(
+			ctx context.Context, action string, in *ecr.PutLifecyclePolicyInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.GetLifecyclePolicy, func(
+			ctx context.Context, action string, in *ecr.GetLifecyclePolicyInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.DeleteLifecyclePolicy, func(
+			ctx context.Context, action string, in *ecr.DeleteLifecyclePolicyInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+	}
+}
 
 // PutLifecyclePolicy is refused: a policy that is taken and never expires an image would be worse than none.
 func (s *Service) PutLifecyclePolicy(ctx context.Context, in *ecr.PutLifecyclePolicyInput) (*ecr.PutLifecyclePolicyOutput, error) {

@@ -13,6 +13,27 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
+// repositoryPolicyHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) repositoryPolicyHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.SetRepositoryPolicy, func(
+			ctx context.Context, action string, in *ecr.SetRepositoryPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.GetRepositoryPolicy, func(
+			ctx context.Context, action string, in *ecr.GetRepositoryPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.DeleteRepositoryPolicy, func(
+			ctx context.Context, action string, in *ecr.DeleteRepositoryPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+	}
+}
+
 // SetRepositoryPolicy sets the policy of a repository. One that would keep the caller from setting another is refused, unless force is given.
 func (s *Service) SetRepositoryPolicy(ctx context.Context, in *ecr.SetRepositoryPolicyInput) (*ecr.SetRepositoryPolicyOutput, error) {
 	at, name, text := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.PolicyText)

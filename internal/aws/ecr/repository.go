@@ -3,6 +3,7 @@ package ecr
 import (
 	"context"
 	"errors"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -36,6 +37,55 @@ func ownRegistry(ctx context.Context, id *string) (registry, error) {
 		return at, invalidParameter("Invalid parameter at 'registryId' failed to satisfy constraint: 'must be the account of the caller, %s': %s", caller, at.account)
 	}
 	return at, nil
+}
+
+// repositoryHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) repositoryHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateRepository, s.createTargets),
+		wire.Handle(s.DescribeRepositories, s.describeTargets),
+		wire.Handle(s.DeleteRepository, func(
+			ctx context.Context, action string, in *ecr.DeleteRepositoryInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.PutImageTagMutability, func(
+			ctx context.Context, action string, in *ecr.PutImageTagMutabilityInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.PutImageScanningConfiguration, func(
+			ctx context.Context, action string, in *ecr.PutImageScanningConfigurationInput,
+		) ([]wire.Target, error) {
+			return s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+		}),
+		wire.Handle(s.DescribeRegistry, wire.OnAll),
+	}
+}
+
+// createTargets is the repository that a request would create, and its tagging.
+func (s *Service) createTargets(
+	ctx context.Context, action string, in *ecr.CreateRepositoryInput,
+) ([]wire.Target, error) {
+	targets, err := s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
+	if err != nil || len(in.Tags) == 0 {
+		return targets, err
+	}
+	maps.Copy(targets[0].Conditions, tagConditions(in.Tags))
+	tag := targets[0]
+	tag.Action = "ecr:TagResource"
+	return append(targets, tag), nil
+}
+
+// describeTargets are the repositories that a request names, or all of a registry.
+func (s *Service) describeTargets(
+	ctx context.Context, action string, in *ecr.DescribeRepositoriesInput,
+) ([]wire.Target, error) {
+	at := registryOf(ctx, in.RegistryId)
+	if len(in.RepositoryNames) == 0 {
+		return onRegistry(ctx, action, at, at.arn("*")), nil
+	}
+	return s.onRepositories(ctx, action, at, in.RepositoryNames...)
 }
 
 // CreateRepository creates a repository.

@@ -69,6 +69,23 @@ func New(o Options) *Service {
 	}
 }
 
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerregistry.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.cacheHandlers(),
+		s.imageHandlers(),
+		s.layerHandlers(),
+		s.lifecyclePolicyHandlers(),
+		s.repositoryPolicyHandlers(),
+		s.repositoryHandlers(),
+		s.tagHandlers(),
+		s.tokenHandlers(),
+	} {
+		mux.Register(wire.ECR, handlers...)
+	}
+}
+
 // registry is an account's registry in a region.
 type registry struct{ account, region string }
 

@@ -59,6 +59,27 @@ func (s *Service) tagged(ctx context.Context, arn *string) (registry, string, er
 	return at, name, nil
 }
 
+// tagHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) tagHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.TagResource, func(
+			ctx context.Context, action string, in *ecr.TagResourceInput,
+		) ([]wire.Target, error) {
+			return s.onARN(ctx, action, in.ResourceArn, tagConditions(in.Tags))
+		}),
+		wire.Handle(s.UntagResource, func(
+			ctx context.Context, action string, in *ecr.UntagResourceInput,
+		) ([]wire.Target, error) {
+			return s.onARN(ctx, action, in.ResourceArn, map[string][]string{"aws:TagKeys": in.TagKeys})
+		}),
+		wire.Handle(s.ListTagsForResource, func(
+			ctx context.Context, action string, in *ecr.ListTagsForResourceInput,
+		) ([]wire.Target, error) {
+			return s.onARN(ctx, action, in.ResourceArn, nil)
+		}),
+	}
+}
+
 // TagResource adds tags to a repository, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *ecr.TagResourceInput) (*ecr.TagResourceOutput, error) {
 	at, name, err := s.tagged(ctx, in.ResourceArn)

@@ -3,12 +3,10 @@ package ecr
 import (
 	"context"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -70,56 +68,33 @@ func withResources(text string) string {
 	return string(changed)
 }
 
-// Targets says on which resource a request is authorised: the repository, whose policy counts; "*" for what is about a whole registry.
-// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerregistry.html
-func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
-	caller := wire.CallerFrom(ctx)
-	action := "ecr:" + operation
-	var id *string
-	var names []string
-	switch in := input.(type) {
-	case *ecr.DescribeRepositoriesInput:
-		id, names = in.RegistryId, in.RepositoryNames
-	case *ecr.ListTagsForResourceInput:
-		return s.onARN(ctx, caller, action, in.ResourceArn, nil)
-	case *ecr.TagResourceInput:
-		return s.onARN(ctx, caller, action, in.ResourceArn, tagConditions(in.Tags))
-	case *ecr.UntagResourceInput:
-		return s.onARN(ctx, caller, action, in.ResourceArn, map[string][]string{"aws:TagKeys": in.TagKeys})
-	default:
-		id = member(input, "RegistryId")
-		if name := aws.ToString(member(input, "RepositoryName")); name != "" {
-			names = []string{name}
-		}
+// onRepository returns a repository as the target, whose policy counts, or a whole registry without one.
+func (s *Service) onRepository(ctx context.Context, action string, registryID, name *string) ([]wire.Target, error) {
+	if aws.ToString(name) == "" {
+		return onRegistry(ctx, action, registryOf(ctx, registryID), "*"), nil
 	}
-	at := registryOf(ctx, id)
-	if len(names) == 0 {
-		t := wire.Target{Action: action, Resource: "*"}
-		if at.account != caller.Account {
-			t.Owner = at.account // no policy of a repository speaks for the registry of another account
-		}
-		if operation == "DescribeRepositories" {
-			t.Resource = at.arn("*")
-		}
-		return []wire.Target{t}, nil
+	return s.onRepositories(ctx, action, registryOf(ctx, registryID), *name)
+}
+
+// onRegistry returns a registry as the target.
+func onRegistry(ctx context.Context, action string, at registry, resource string) []wire.Target {
+	t := wire.Target{Action: action, Resource: resource}
+	if at.account != wire.CallerFrom(ctx).Account {
+		t.Owner = at.account // no policy of a repository speaks for the registry of another account
 	}
+	return []wire.Target{t}
+}
+
+func (s *Service) onRepositories(
+	ctx context.Context, action string, at registry, names ...string,
+) ([]wire.Target, error) {
 	var targets []wire.Target
 	for _, name := range names {
 		row, err := s.row(ctx, at, name)
 		if err != nil {
 			return nil, err
 		}
-		targets = append(targets, s.target(at, caller, action, name, row))
-	}
-	if in, ok := input.(*ecr.CreateRepositoryInput); ok {
-		for k, v := range tagConditions(in.Tags) {
-			targets[0].Conditions[k] = v
-		}
-		if len(in.Tags) > 0 {
-			tag := targets[0]
-			tag.Action = "ecr:TagResource"
-			targets = append(targets, tag)
-		}
+		targets = append(targets, s.target(at, wire.CallerFrom(ctx), action, name, row))
 	}
 	return targets, nil
 }
@@ -134,7 +109,10 @@ func (s *Service) row(ctx context.Context, at registry, name string) (record.Rep
 	return row.Value, err
 }
 
-func (s *Service) onARN(ctx context.Context, caller wire.Caller, action string, arn *string, conditions map[string][]string) ([]wire.Target, error) {
+// onARN returns the repository of an ARN as the target.
+func (s *Service) onARN(
+	ctx context.Context, action string, arn *string, conditions map[string][]string,
+) ([]wire.Target, error) {
 	at, name, ok := parseARN(ctx, aws.ToString(arn))
 	if !ok {
 		return []wire.Target{{Action: action, Resource: aws.ToString(arn), Conditions: conditions}}, nil
@@ -143,7 +121,7 @@ func (s *Service) onARN(ctx context.Context, caller wire.Caller, action string, 
 	if err != nil {
 		return nil, err
 	}
-	t := s.target(at, caller, action, name, row)
+	t := s.target(at, wire.CallerFrom(ctx), action, name, row)
 	for k, v := range conditions {
 		t.Conditions[k] = v
 	}
@@ -171,14 +149,4 @@ func tagConditions(tags []types.Tag) map[string][]string {
 		conditions["aws:TagKeys"] = keys
 	}
 	return conditions
-}
-
-// member is a string member of an input; nil when it has none of that name.
-func member(input any, name string) *string {
-	field := reflect.Indirect(reflect.ValueOf(input)).FieldByName(name)
-	if !field.IsValid() {
-		return nil
-	}
-	text, _ := field.Interface().(*string)
-	return text
 }

@@ -21,6 +21,13 @@ import (
 // tokenLife is how long an authorization token is good.
 const tokenLife = 12 * time.Hour
 
+// tokenHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) tokenHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.GetAuthorizationToken, wire.OnAll),
+	}
+}
+
 // GetAuthorizationToken returns a token with which "docker login" opens every registry that the caller may use. As on AWS it outlives
 // the session and the access key that it was got with, but not the role or the user.
 func (s *Service) GetAuthorizationToken(ctx context.Context, in *ecr.GetAuthorizationTokenInput) (*ecr.GetAuthorizationTokenOutput, error) {

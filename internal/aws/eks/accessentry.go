@@ -147,6 +147,47 @@ func (s *Service) entry(ctx context.Context, c record.Cluster, principalARN stri
 	return row, err
 }
 
+// accessEntryHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) accessEntryHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateAccessEntry, func(
+			ctx context.Context, action string, in *eks.CreateAccessEntryInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName, func(c conditions) {
+				c.requestTags(in.Tags)
+				c.text("eks:clusterName", aws.ToString(in.ClusterName))
+				c.text("eks:principalArn", aws.ToString(in.PrincipalArn))
+				c.text("eks:username", aws.ToString(in.Username))
+				c.text("eks:accessEntryType", orStandard(in.Type))
+				c.list("eks:kubernetesGroups", in.KubernetesGroups)
+			})
+		}),
+		wire.Handle(s.DescribeAccessEntry, func(
+			ctx context.Context, action string, in *eks.DescribeAccessEntryInput,
+		) ([]wire.Target, error) {
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn)
+		}),
+		wire.Handle(s.ListAccessEntries, func(
+			ctx context.Context, action string, in *eks.ListAccessEntriesInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+		wire.Handle(s.UpdateAccessEntry, func(
+			ctx context.Context, action string, in *eks.UpdateAccessEntryInput,
+		) ([]wire.Target, error) {
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c conditions) {
+				c.text("eks:username", aws.ToString(in.Username))
+				c.list("eks:kubernetesGroups", in.KubernetesGroups)
+			})
+		}),
+		wire.Handle(s.DeleteAccessEntry, func(
+			ctx context.Context, action string, in *eks.DeleteAccessEntryInput,
+		) ([]wire.Target, error) {
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn)
+		}),
+	}
+}
+
 // CreateAccessEntry lets an IAM principal into a cluster.
 func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEntryInput) (*eks.CreateAccessEntryOutput, error) {
 	name := aws.ToString(in.ClusterName)

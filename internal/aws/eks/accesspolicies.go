@@ -17,6 +17,36 @@ import (
 
 const maxAssociations = 20 // access policies of an access entry
 
+// accessPolicyHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) accessPolicyHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.ListAccessPolicies, wire.OnAll),
+		wire.Handle(s.AssociateAccessPolicy, func(
+			ctx context.Context, action string, in *eks.AssociateAccessPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c conditions) {
+				c.text("eks:policyArn", aws.ToString(in.PolicyArn))
+				if in.AccessScope != nil {
+					c.text("eks:accessScope", string(in.AccessScope.Type))
+					c.list("eks:namespaces", in.AccessScope.Namespaces)
+				}
+			})
+		}),
+		wire.Handle(s.DisassociateAccessPolicy, func(
+			ctx context.Context, action string, in *eks.DisassociateAccessPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c conditions) {
+				c.text("eks:policyArn", aws.ToString(in.PolicyArn))
+			})
+		}),
+		wire.Handle(s.ListAssociatedAccessPolicies, func(
+			ctx context.Context, action string, in *eks.ListAssociatedAccessPoliciesInput,
+		) ([]wire.Target, error) {
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn)
+		}),
+	}
+}
+
 // ListAccessPolicies lists the access policies that can be associated with access entries.
 func (s *Service) ListAccessPolicies(ctx context.Context, in *eks.ListAccessPoliciesInput) (*eks.ListAccessPoliciesOutput, error) {
 	page, next, err := wire.Page(ctx, accesspolicy.All(), in.MaxResults, in.NextToken, func(p accesspolicy.Policy) string { return p.Name })

@@ -118,6 +118,22 @@ func (s *Service) describeAddon(ctx context.Context, a record.Addon) (*types.Add
 	return out, nil
 }
 
+// addonHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) addonHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeAddon, func(
+			ctx context.Context, action string, in *eks.DescribeAddonInput,
+		) ([]wire.Target, error) {
+			return s.onAddon(ctx, action, in.ClusterName, in.AddonName)
+		}),
+		wire.Handle(s.ListAddons, func(
+			ctx context.Context, action string, in *eks.ListAddonsInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+	}
+}
+
 // DescribeAddon describes an EKS add-on. A waiter is answered when there is something to tell.
 func (s *Service) DescribeAddon(ctx context.Context, in *eks.DescribeAddonInput) (*eks.DescribeAddonOutput, error) {
 	about := subject{cluster: aws.ToString(in.ClusterName), addon: aws.ToString(in.AddonName)}

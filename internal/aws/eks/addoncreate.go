@@ -14,6 +14,17 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
+// addonCreateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) addonCreateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateAddon, func(
+			ctx context.Context, action string, in *eks.CreateAddonInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName, func(c conditions) { c.requestTags(in.Tags) })
+		}),
+	}
+}
+
 // CreateAddon records an add-on in CREATING; the add-on controller makes it ACTIVE. One whose creation failed may be created again, with what this
 // request says: it is the same add-on, tried once more.
 func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*eks.CreateAddonOutput, error) {

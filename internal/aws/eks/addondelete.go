@@ -12,6 +12,17 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
+// addonDeleteHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) addonDeleteHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DeleteAddon, func(
+			ctx context.Context, action string, in *eks.DeleteAddonInput,
+		) ([]wire.Target, error) {
+			return s.onAddon(ctx, action, in.ClusterName, in.AddonName)
+		}),
+	}
+}
+
 // DeleteAddon marks an add-on for deletion; the add-on controller takes its objects away, or with preserve only EKS's ownership of them, and removes its
 // row. Pod identity associations go with the add-on; with preserve they stay, and are nobody's from now on. An add-on that is on its way out already
 // is described again, and when it can't leave it may be preserved after all.
@@ -68,7 +79,7 @@ func (s *Service) release(ctx context.Context, a record.Addon, preserve bool) ([
 			ops = append(ops, s.associations.UpdateOp(row))
 			continue
 		}
-		if err := wire.Authorize(ctx, onAssociation("DeletePodIdentityAssociation", row.Value)); err != nil {
+		if err := wire.Authorize(ctx, onAssociation("eks:DeletePodIdentityAssociation", row.Value)); err != nil {
 			return nil, err
 		}
 	}

@@ -76,7 +76,7 @@ func (s *Service) associate(ctx context.Context, a *record.Addon, about subject,
 			return nil, about.inUse("Association already exists: %s", p.ID)
 		case p.AddonID != a.ID:
 		case !want:
-			if err := wire.Authorize(ctx, onAssociation("DeletePodIdentityAssociation", *p)); err != nil {
+			if err := wire.Authorize(ctx, onAssociation("eks:DeletePodIdentityAssociation", *p)); err != nil {
 				return nil, err
 			}
 			ops = append(ops, s.associations.DeleteOp(row))
@@ -86,7 +86,7 @@ func (s *Service) associate(ctx context.Context, a *record.Addon, about subject,
 			if p.RoleARN == role.arn {
 				continue
 			}
-			if err := s.checkPodRole(ctx, about, *p, role, onAssociation("UpdatePodIdentityAssociation", *p)); err != nil {
+			if err := s.checkPodRole(ctx, about, *p, role, onAssociation("eks:UpdatePodIdentityAssociation", *p)); err != nil {
 				return nil, err
 			}
 			p.RoleARN, p.ModifiedAt = role.arn, now

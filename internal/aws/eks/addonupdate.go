@@ -8,7 +8,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// addonUpdateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) addonUpdateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.UpdateAddon, func(
+			ctx context.Context, action string, in *eks.UpdateAddonInput,
+		) ([]wire.Target, error) {
+			return s.onAddon(ctx, action, in.ClusterName, in.AddonName)
+		}),
+	}
+}
 
 // UpdateAddon changes the version, configuration, role or pod identity associations of an add-on, and answers with the update object that follows the
 // change. What the request leaves out stays, but for serviceAccountRoleArn: without it the add-on loses its role, and uses that of the node. An

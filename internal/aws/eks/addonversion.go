@@ -50,6 +50,14 @@ func checkConfiguration(about subject, v catalogue.Version, values string) error
 	return err
 }
 
+// addonVersionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) addonVersionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeAddonVersions, wire.OnAll),
+		wire.Handle(s.DescribeAddonConfiguration, wire.OnAll),
+	}
+}
+
 // DescribeAddonVersions lists the add-ons there are, with their versions and the Kubernetes versions that these are for. With a Kubernetes version it
 // lists only what may be used with that.
 func (s *Service) DescribeAddonVersions(ctx context.Context, in *eks.DescribeAddonVersionsInput) (*eks.DescribeAddonVersionsOutput, error) {

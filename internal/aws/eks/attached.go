@@ -23,6 +23,27 @@ func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]st
 
 func itself(name string) string { return name }
 
+// attachedHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) attachedHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.ListFargateProfiles, func(
+			ctx context.Context, action string, in *eks.ListFargateProfilesInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+		wire.Handle(s.ListIdentityProviderConfigs, func(
+			ctx context.Context, action string, in *eks.ListIdentityProviderConfigsInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+		wire.Handle(s.ListCapabilities, func(
+			ctx context.Context, action string, in *eks.ListCapabilitiesInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+	}
+}
+
 // ListFargateProfiles lists the Fargate profiles of a cluster.
 func (s *Service) ListFargateProfiles(ctx context.Context, in *eks.ListFargateProfilesInput) (*eks.ListFargateProfilesOutput, error) {
 	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))

@@ -15,6 +15,18 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
+// clusterHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) clusterHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeCluster, func(
+			ctx context.Context, action string, in *eks.DescribeClusterInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.Name)
+		}),
+		wire.Handle(s.ListClusters, wire.OnAll),
+	}
+}
+
 // DescribeCluster describes a cluster. Tools poll it, so it costs a few lookups in memory and nothing that grows. A waiter is answered when there is something to tell.
 func (s *Service) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
 	if err := s.awaitArrival(ctx, aws.ToString(in.Name)); err != nil {

@@ -11,7 +11,20 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// clusterConfigHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) clusterConfigHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.UpdateClusterConfig, func(
+			ctx context.Context, action string, in *eks.UpdateClusterConfigInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.Name, func(c conditions) { c.ofUpdate(in) })
+		}),
+	}
+}
 
 // UpdateClusterConfig changes one thing about a cluster, and answers with the update object that follows the change.
 func (s *Service) UpdateClusterConfig(ctx context.Context, in *eks.UpdateClusterConfigInput) (*eks.UpdateClusterConfigOutput, error) {

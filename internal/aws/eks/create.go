@@ -17,6 +17,20 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
+// clusterCreateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) clusterCreateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateCluster, createTargets),
+	}
+}
+
+// createTargets is the cluster that a request would create.
+func createTargets(ctx context.Context, action string, in *eks.CreateClusterInput) ([]wire.Target, error) {
+	t := newTarget(action, placeOf(ctx).clusterARN(aws.ToString(in.Name)))
+	conditions(t.Conditions).ofCreate(in)
+	return []wire.Target{t}, nil
+}
+
 // CreateCluster records a cluster in CREATING and lets its creator in; the control-plane controller makes it ACTIVE.
 func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput) (*eks.CreateClusterOutput, error) {
 	hash := wire.Fingerprint(in)

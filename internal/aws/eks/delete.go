@@ -10,7 +10,20 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// clusterDeleteHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) clusterDeleteHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DeleteCluster, func(
+			ctx context.Context, action string, in *eks.DeleteClusterInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.Name)
+		}),
+	}
+}
 
 // DeleteCluster marks a cluster for deletion; the control-plane controller takes it down and removes its rows. A cluster
 // that is on its way out already is described again. Unlike AWS, one that is still being created can be deleted: what is

@@ -66,8 +66,8 @@ func newWorld(t testing.TB) *world {
 	}
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
 	machines := ec2front.New(ec2front.Options{Store: w.store})
-	mux.Register(wire.EC2, machines)
-	mux.Register(wire.EKS, coracle.New(coracle.Options{Store: w.store, EC2: machines, ServiceLinkedRoles: links{w}, Catalogue: w.shelf, Now: func() time.Time { return today }}))
+	machines.Register(mux)
+	coracle.New(coracle.Options{Store: w.store, EC2: machines, ServiceLinkedRoles: links{w}, Catalogue: w.shelf, Now: func() time.Time { return today }}).Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL

@@ -78,6 +78,22 @@ func (s *Service) insights(ctx context.Context, cluster string) ([]types.Insight
 	return upgradeInsights(c, cp), nil
 }
 
+// insightHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) insightHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.ListInsights, func(
+			ctx context.Context, action string, in *eks.ListInsightsInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+		wire.Handle(s.DescribeInsight, func(
+			ctx context.Context, action string, in *eks.DescribeInsightInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+	}
+}
+
 // ListInsights lists the insights into a cluster.
 func (s *Service) ListInsights(ctx context.Context, in *eks.ListInsightsInput) (*eks.ListInsightsOutput, error) {
 	all, err := s.insights(ctx, aws.ToString(in.ClusterName))

@@ -132,6 +132,22 @@ func (s *Service) describeGroup(ctx context.Context, n record.Nodegroup) (*types
 	return out, nil
 }
 
+// nodegroupHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) nodegroupHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeNodegroup, func(
+			ctx context.Context, action string, in *eks.DescribeNodegroupInput,
+		) ([]wire.Target, error) {
+			return s.onNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
+		}),
+		wire.Handle(s.ListNodegroups, func(
+			ctx context.Context, action string, in *eks.ListNodegroupsInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+	}
+}
+
 // DescribeNodegroup describes a managed node group. A waiter is answered when there is something to tell.
 func (s *Service) DescribeNodegroup(ctx context.Context, in *eks.DescribeNodegroupInput) (*eks.DescribeNodegroupOutput, error) {
 	cluster, name := aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName)

@@ -21,6 +21,17 @@ const DefaultNodegroupsPerCluster = 30
 // NodegroupQuota is the variable of the environment that raises the quota, as a request to Service Quotas does on AWS.
 const NodegroupQuota = "CORACLE_NODEGROUPS_PER_CLUSTER"
 
+// nodegroupCreateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) nodegroupCreateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateNodegroup, func(
+			ctx context.Context, action string, in *eks.CreateNodegroupInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName, func(c conditions) { c.requestTags(in.Tags) })
+		}),
+	}
+}
+
 // CreateNodegroup records a node group in CREATING; the node-group controller makes it ACTIVE.
 func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupInput) (*eks.CreateNodegroupOutput, error) {
 	hash := wire.Fingerprint(in)

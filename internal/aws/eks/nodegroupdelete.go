@@ -6,7 +6,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// nodegroupDeleteHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) nodegroupDeleteHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DeleteNodegroup, func(
+			ctx context.Context, action string, in *eks.DeleteNodegroupInput,
+		) ([]wire.Target, error) {
+			return s.onNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
+		}),
+	}
+}
 
 // DeleteNodegroup marks a node group for deletion; the node-group controller drains its nodes, takes everything down that EKS made for it, and
 // removes its row. A group that is on its way out already is described again.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // nodegroupChange is a request to change a node group.
@@ -58,6 +60,17 @@ func (s *Service) startNodegroupUpdate(ctx context.Context, ch nodegroupChange) 
 		a.ops = []store.Op{s.nodegroups.UpdateOp(row)}
 		return a, nil
 	})
+}
+
+// nodegroupUpdateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) nodegroupUpdateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.UpdateNodegroupConfig, func(
+			ctx context.Context, action string, in *eks.UpdateNodegroupConfigInput,
+		) ([]wire.Target, error) {
+			return s.onNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
+		}),
+	}
 }
 
 // UpdateNodegroupConfig changes the size, labels, taints, update config, node auto repair or warm pool of a node group, and answers with the

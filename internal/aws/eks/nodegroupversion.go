@@ -11,7 +11,20 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
+
+// nodegroupVersionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) nodegroupVersionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.UpdateNodegroupVersion, func(
+			ctx context.Context, action string, in *eks.UpdateNodegroupVersionInput,
+		) ([]wire.Target, error) {
+			return s.onNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
+		}),
+	}
+}
 
 // UpdateNodegroupVersion has a node group's nodes replaced by ones of another version of Kubernetes, of the image, or of the user's launch
 // template. Without any of them the group follows its cluster, with the newest image.

@@ -18,6 +18,18 @@ func (s *Service) associationsIn(ctx context.Context, c record.Cluster) ([]store
 	return rowsOf(ctx, s.associations, c, func(p record.PodIdentityAssociation) string { return p.ClusterID })
 }
 
+// podIdentityHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) podIdentityHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.ListPodIdentityAssociations, func(
+			ctx context.Context, action string, in *eks.ListPodIdentityAssociationsInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.ClusterName)
+		}),
+		wire.Handle(s.DescribePodIdentityAssociation, s.associationTargets),
+	}
+}
+
 // ListPodIdentityAssociations lists the pod identity associations of a cluster, or of a namespace or service account in it.
 func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListPodIdentityAssociationsInput) (*eks.ListPodIdentityAssociationsOutput, error) {
 	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
@@ -43,6 +55,23 @@ func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListP
 		return nil, err
 	}
 	return &eks.ListPodIdentityAssociationsOutput{Associations: page, NextToken: next}, nil
+}
+
+// associationTargets is the association that a request describes, whether or not it exists.
+func (s *Service) associationTargets(
+	ctx context.Context, action string, in *eks.DescribePodIdentityAssociationInput,
+) ([]wire.Target, error) {
+	at := placeOf(ctx)
+	p := record.PodIdentityAssociation{
+		Account: at.account, Region: at.region, Cluster: aws.ToString(in.ClusterName), ID: aws.ToString(in.AssociationId),
+	}
+	row, err := s.associations.Get(ctx, p.Key())
+	if err == nil {
+		p = row.Value
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	return []wire.Target{onAssociation(action, p)}, nil
 }
 
 // DescribePodIdentityAssociation describes a pod identity association.

@@ -119,6 +119,37 @@ func New(o Options) *Service {
 	}
 }
 
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelastickubernetesservice.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.accessEntryHandlers(),
+		s.accessPolicyHandlers(),
+		s.addonHandlers(),
+		s.addonCreateHandlers(),
+		s.addonDeleteHandlers(),
+		s.addonUpdateHandlers(),
+		s.addonVersionHandlers(),
+		s.attachedHandlers(),
+		s.clusterHandlers(),
+		s.clusterConfigHandlers(),
+		s.clusterCreateHandlers(),
+		s.clusterDeleteHandlers(),
+		s.insightHandlers(),
+		s.nodegroupHandlers(),
+		s.nodegroupCreateHandlers(),
+		s.nodegroupDeleteHandlers(),
+		s.nodegroupUpdateHandlers(),
+		s.nodegroupVersionHandlers(),
+		s.podIdentityHandlers(),
+		s.tagHandlers(),
+		s.updateHandlers(),
+		s.clusterVersionHandlers(),
+	} {
+		mux.Register(wire.EKS, handlers...)
+	}
+}
+
 // place is where a request is made: an account in a region.
 type place struct{ account, region string }
 

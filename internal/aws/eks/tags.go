@@ -14,6 +14,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 const (
@@ -159,6 +161,27 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 		return &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
 	}
 	return err
+}
+
+// tagHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) tagHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.TagResource, func(
+			ctx context.Context, action string, in *eks.TagResourceInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.ResourceArn, func(c conditions) { c.requestTags(in.Tags) })
+		}),
+		wire.Handle(s.UntagResource, func(
+			ctx context.Context, action string, in *eks.UntagResourceInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.ResourceArn, func(c conditions) { c.list("aws:TagKeys", in.TagKeys) })
+		}),
+		wire.Handle(s.ListTagsForResource, func(
+			ctx context.Context, action string, in *eks.ListTagsForResourceInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.ResourceArn)
+		}),
+	}
 }
 
 // TagResource adds tags to a cluster, or to an access entry, node group, add-on or pod identity association of one, or changes their values.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,139 +15,44 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Targets says on which resource, and under which condition keys, a request is authorised.
-// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelastickubernetesservice.html
-func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
-	t := wire.Target{Action: "eks:" + operation, Resource: "*", Conditions: map[string][]string{}}
-	set := conditions(t.Conditions)
-	var err error
-	switch in := input.(type) {
-	case *eks.ListClustersInput, *eks.DescribeClusterVersionsInput, *eks.ListAccessPoliciesInput:
-	case *eks.CreateClusterInput:
-		t.Resource = placeOf(ctx).clusterARN(aws.ToString(in.Name))
-		set.ofCreate(in)
-	case *eks.UpdateClusterConfigInput:
-		err = s.onCluster(ctx, &t, in.Name)
-		set.ofUpdate(in)
-	case *eks.UpdateClusterVersionInput:
-		err = s.onCluster(ctx, &t, in.Name)
-		set.text("eks:kubernetesVersion", aws.ToString(in.Version))
-	case *eks.CreateAccessEntryInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-		set.requestTags(in.Tags)
-		set.text("eks:clusterName", aws.ToString(in.ClusterName))
-		set.text("eks:principalArn", aws.ToString(in.PrincipalArn))
-		set.text("eks:username", aws.ToString(in.Username))
-		set.text("eks:accessEntryType", orStandard(in.Type))
-		set.list("eks:kubernetesGroups", in.KubernetesGroups)
-	case *eks.DescribeAccessEntryInput:
-		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
-	case *eks.DeleteAccessEntryInput:
-		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
-	case *eks.UpdateAccessEntryInput:
-		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
-		set.text("eks:username", aws.ToString(in.Username))
-		set.list("eks:kubernetesGroups", in.KubernetesGroups)
-	case *eks.ListAssociatedAccessPoliciesInput:
-		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
-	case *eks.AssociateAccessPolicyInput:
-		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
-		set.text("eks:policyArn", aws.ToString(in.PolicyArn))
-		if in.AccessScope != nil {
-			set.text("eks:accessScope", string(in.AccessScope.Type))
-			set.list("eks:namespaces", in.AccessScope.Namespaces)
-		}
-	case *eks.DisassociateAccessPolicyInput:
-		err = s.onEntry(ctx, &t, in.ClusterName, in.PrincipalArn)
-		set.text("eks:policyArn", aws.ToString(in.PolicyArn))
-	case *eks.CreateNodegroupInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-		set.requestTags(in.Tags)
-	case *eks.DescribeNodegroupInput:
-		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
-	case *eks.DeleteNodegroupInput:
-		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
-	case *eks.UpdateNodegroupConfigInput:
-		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
-	case *eks.UpdateNodegroupVersionInput:
-		err = s.onNodegroup(ctx, &t, in.ClusterName, in.NodegroupName)
-	case *eks.CreateAddonInput:
-		err = s.onCluster(ctx, &t, in.ClusterName)
-		set.requestTags(in.Tags)
-	case *eks.DescribeAddonInput:
-		err = s.onAddon(ctx, &t, in.ClusterName, in.AddonName)
-	case *eks.UpdateAddonInput:
-		err = s.onAddon(ctx, &t, in.ClusterName, in.AddonName)
-	case *eks.DeleteAddonInput:
-		err = s.onAddon(ctx, &t, in.ClusterName, in.AddonName)
-	case *eks.DescribePodIdentityAssociationInput:
-		at := placeOf(ctx)
-		p := record.PodIdentityAssociation{Account: at.account, Region: at.region, Cluster: aws.ToString(in.ClusterName), ID: aws.ToString(in.AssociationId)}
-		row, missing := s.associations.Get(ctx, p.Key())
-		if missing == nil {
-			p = row.Value
-		} else if !errors.Is(missing, store.ErrNotFound) {
-			return nil, missing
-		}
-		t = onAssociation(operation, p)
-	case *eks.DescribeUpdateInput:
-		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName, in.AddonName)
-	case *eks.ListUpdatesInput:
-		err = s.onUpdated(ctx, &t, in.Name, in.NodegroupName, in.AddonName)
-	case *eks.TagResourceInput:
-		err = s.onTagged(ctx, &t, in.ResourceArn)
-		set.requestTags(in.Tags)
-	case *eks.UntagResourceInput:
-		err = s.onTagged(ctx, &t, in.ResourceArn)
-		set.list("aws:TagKeys", in.TagKeys)
-	case *eks.ListTagsForResourceInput:
-		err = s.onTagged(ctx, &t, in.ResourceArn)
-	default: // it is about a cluster, and nothing in it is a condition key
-		if name := clusterIn(input); name != nil {
-			err = s.onCluster(ctx, &t, name)
-		}
+// newTarget is an action on a resource, without condition keys.
+func newTarget(action, resource string) wire.Target {
+	return wire.Target{Action: action, Resource: resource, Conditions: map[string][]string{}}
+}
+
+// targetWith is the one target of a request, with the condition keys that the request adds.
+func targetWith(t wire.Target, edits []func(conditions)) []wire.Target {
+	for _, edit := range edits {
+		edit(t.Conditions)
 	}
-	if err != nil {
+	return []wire.Target{t}
+}
+
+// onCluster returns a cluster as the target, whether or not it exists: only who may ask may learn that.
+func (s *Service) onCluster(
+	ctx context.Context, action string, name *string, edits ...func(conditions),
+) ([]wire.Target, error) {
+	at := placeOf(ctx)
+	t := newTarget(action, at.clusterARN(aws.ToString(name)))
+	row, err := s.clusters.Get(ctx, at.clusterKey(aws.ToString(name)))
+	switch {
+	case err == nil:
+		conditions(t.Conditions).resourceTags(row.Value.Tags)
+	case !errors.Is(err, store.ErrNotFound):
 		return nil, err
 	}
-	return []wire.Target{t}, nil
+	return targetWith(t, edits), nil
 }
 
-// clusterIn is the name of the cluster that an input is about. Some call it ClusterName; of the others the cluster is the only thing with a name.
-func clusterIn(input any) *string {
-	v := reflect.Indirect(reflect.ValueOf(input))
-	f := v.FieldByName("ClusterName")
-	if !f.IsValid() {
-		f = v.FieldByName("Name")
-	}
-	if !f.IsValid() {
-		return nil
-	}
-	name, _ := f.Interface().(*string)
-	return name
-}
-
-// onCluster makes a cluster the target. Nothing needs to be there: whether it is may only be learnt by those who may ask.
-func (s *Service) onCluster(ctx context.Context, t *wire.Target, name *string) error {
-	at := placeOf(ctx)
-	t.Resource = at.clusterARN(aws.ToString(name))
-	row, err := s.clusters.Get(ctx, at.clusterKey(aws.ToString(name)))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	conditions(t.Conditions).resourceTags(row.Value.Tags)
-	return nil
-}
-
-// onEntry makes an access entry the target. The ARN of one that isn't there ends in a "*" for its id.
-func (s *Service) onEntry(ctx context.Context, t *wire.Target, cluster, principalARN *string) error {
+// onEntry returns an access entry as the target. The ARN of one that does not exist ends in a "*" for its ID.
+func (s *Service) onEntry(
+	ctx context.Context, action string, cluster, principalARN *string, edits ...func(conditions),
+) ([]wire.Target, error) {
 	at, name := placeOf(ctx), aws.ToString(cluster)
-	set := conditions(t.Conditions)
-	set.text("eks:clusterName", name)
-	set.text("eks:principalArn", aws.ToString(principalARN))
 	e := record.AccessEntry{PrincipalARN: aws.ToString(principalARN), ID: "*"}
+	set := conditions{}
+	set.text("eks:clusterName", name)
+	set.text("eks:principalArn", e.PrincipalARN)
 	row, err := s.accessEntries.Get(ctx, record.AccessEntryKey(at.account, at.region, name, e.PrincipalARN))
 	switch {
 	case err == nil:
@@ -158,76 +62,82 @@ func (s *Service) onEntry(ctx context.Context, t *wire.Target, cluster, principa
 		set.text("eks:username", e.Username)
 		set.list("eks:kubernetesGroups", e.Groups)
 	case !errors.Is(err, store.ErrNotFound):
-		return err
+		return nil, err
 	}
-	t.Resource = entryARN(at, e, name)
-	return nil
+	return targetWith(wire.Target{Action: action, Resource: entryARN(at, e, name), Conditions: set}, edits), nil
 }
 
-// onNodegroup makes a node group the target. The ARN of one that isn't there ends in a "*" for its id.
-func (s *Service) onNodegroup(ctx context.Context, t *wire.Target, cluster, name *string) error {
+// onNodegroup returns a node group as the target. The ARN of one that does not exist ends in a "*" for its ID.
+func (s *Service) onNodegroup(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
 	at := placeOf(ctx)
-	n := record.Nodegroup{Account: at.account, Region: at.region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*"}
+	n := record.Nodegroup{
+		Account: at.account, Region: at.region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
+	}
 	row, err := s.nodegroups.Get(ctx, n.Key())
 	switch {
 	case err == nil:
 		n = row.Value
-		conditions(t.Conditions).resourceTags(n.Tags)
 	case !errors.Is(err, store.ErrNotFound):
-		return err
+		return nil, err
 	}
-	t.Resource = n.ARN()
-	return nil
+	t := newTarget(action, n.ARN())
+	conditions(t.Conditions).resourceTags(n.Tags)
+	return []wire.Target{t}, nil
 }
 
-// onAddon makes an add-on the target. The ARN of one that isn't there ends in a "*" for its id.
-func (s *Service) onAddon(ctx context.Context, t *wire.Target, cluster, name *string) error {
+// onAddon returns an add-on as the target. The ARN of one that does not exist ends in a "*" for its ID.
+func (s *Service) onAddon(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
 	at := placeOf(ctx)
-	a := record.Addon{Account: at.account, Region: at.region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*"}
+	a := record.Addon{
+		Account: at.account, Region: at.region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
+	}
 	row, err := s.addons.Get(ctx, a.Key())
 	switch {
 	case err == nil:
 		a = row.Value
-		conditions(t.Conditions).resourceTags(a.Tags)
 	case !errors.Is(err, store.ErrNotFound):
-		return err
+		return nil, err
 	}
-	t.Resource = a.ARN()
-	return nil
+	t := newTarget(action, a.ARN())
+	conditions(t.Conditions).resourceTags(a.Tags)
+	return []wire.Target{t}, nil
 }
 
-// onAssociation is an operation on a pod identity association.
-func onAssociation(operation string, p record.PodIdentityAssociation) wire.Target {
-	t := wire.Target{Action: "eks:" + operation, Resource: p.ARN(), Conditions: map[string][]string{}}
+// onAssociation returns a pod identity association as the target.
+func onAssociation(action string, p record.PodIdentityAssociation) wire.Target {
+	t := newTarget(action, p.ARN())
 	conditions(t.Conditions).resourceTags(p.Tags)
 	return t
 }
 
-// onUpdated makes what has an update the target: a cluster, or a node group or an add-on of it.
-func (s *Service) onUpdated(ctx context.Context, t *wire.Target, cluster, nodegroup, addon *string) error {
+// onUpdated returns what has an update as the target: a cluster, or a node group or an add-on of it.
+func (s *Service) onUpdated(
+	ctx context.Context, action string, cluster, nodegroup, addon *string,
+) ([]wire.Target, error) {
 	switch {
 	case aws.ToString(nodegroup) != "":
-		return s.onNodegroup(ctx, t, cluster, nodegroup)
+		return s.onNodegroup(ctx, action, cluster, nodegroup)
 	case aws.ToString(addon) != "":
-		return s.onAddon(ctx, t, cluster, addon)
+		return s.onAddon(ctx, action, cluster, addon)
 	}
-	return s.onCluster(ctx, t, cluster)
+	return s.onCluster(ctx, action, cluster)
 }
 
-// onTagged makes what an ARN names the target.
-func (s *Service) onTagged(ctx context.Context, t *wire.Target, arn *string) error {
-	t.Resource = aws.ToString(arn)
+// onTagged returns what an ARN names as the target.
+func (s *Service) onTagged(
+	ctx context.Context, action string, arn *string, edits ...func(conditions),
+) ([]wire.Target, error) {
+	t := newTarget(action, aws.ToString(arn))
 	_, tags, err := s.resourceOf(ctx, t.Resource)
 	var malformed *types.BadRequestException
 	var missing *types.NotFoundException
 	switch {
-	case errors.As(err, &malformed), errors.As(err, &missing):
-		return nil // the operation says so, to those who may ask
-	case err != nil:
-		return err
+	case err == nil:
+		conditions(t.Conditions).resourceTags(tags)
+	case !errors.As(err, &malformed) && !errors.As(err, &missing): // the operation says so, to those who may ask
+		return nil, err
 	}
-	conditions(t.Conditions).resourceTags(tags)
-	return nil
+	return targetWith(t, edits), nil
 }
 
 func orStandard(entryType *string) string {

@@ -141,6 +141,27 @@ func (s *Service) ownerOf(ctx context.Context, cluster, nodegroup, addon *string
 	return of, nil
 }
 
+// updateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) updateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeUpdate, func(
+			ctx context.Context, action string, in *eks.DescribeUpdateInput,
+		) ([]wire.Target, error) {
+			return s.onUpdated(ctx, action, in.Name, in.NodegroupName, in.AddonName)
+		}),
+		wire.Handle(s.ListUpdates, func(
+			ctx context.Context, action string, in *eks.ListUpdatesInput,
+		) ([]wire.Target, error) {
+			return s.onUpdated(ctx, action, in.Name, in.NodegroupName, in.AddonName)
+		}),
+		wire.Handle(s.CancelUpdate, func(
+			ctx context.Context, action string, in *eks.CancelUpdateInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.Name)
+		}),
+	}
+}
+
 // DescribeUpdate describes an update of a cluster, or of one of its node groups or add-ons.
 func (s *Service) DescribeUpdate(ctx context.Context, in *eks.DescribeUpdateInput) (*eks.DescribeUpdateOutput, error) {
 	of, err := s.ownerOf(ctx, in.Name, in.NodegroupName, in.AddonName)

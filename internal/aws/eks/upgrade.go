@@ -27,6 +27,20 @@ func minor(version string) int {
 	return n
 }
 
+// clusterVersionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) clusterVersionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.UpdateClusterVersion, func(
+			ctx context.Context, action string, in *eks.UpdateClusterVersionInput,
+		) ([]wire.Target, error) {
+			return s.onCluster(ctx, action, in.Name, func(c conditions) {
+				c.text("eks:kubernetesVersion", aws.ToString(in.Version))
+			})
+		}),
+		wire.Handle(s.DescribeClusterVersions, wire.OnAll),
+	}
+}
+
 // UpdateClusterVersion upgrades a control plane to the next minor version. Neither skips nor the way back are served; the
 // latter AWS has as version rollback.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html

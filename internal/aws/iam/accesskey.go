@@ -12,6 +12,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // holder is who has access keys: a user, or the root user of the account.
@@ -46,6 +48,37 @@ func keyStatus(k record.AccessKey) types.StatusType {
 		return types.StatusTypeInactive
 	}
 	return types.StatusTypeActive
+}
+
+// accessKeyHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) accessKeyHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateAccessKey, func(
+			ctx context.Context, action string, in *iam.CreateAccessKeyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.ListAccessKeys, func(
+			ctx context.Context, action string, in *iam.ListAccessKeysInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.UpdateAccessKey, func(
+			ctx context.Context, action string, in *iam.UpdateAccessKeyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.DeleteAccessKey, func(
+			ctx context.Context, action string, in *iam.DeleteAccessKeyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.GetAccessKeyLastUsed, func(
+			ctx context.Context, action string, in *iam.GetAccessKeyLastUsedInput,
+		) ([]wire.Target, error) {
+			return s.onKeyOwner(ctx, action, in.AccessKeyId)
+		}),
+	}
 }
 
 // CreateAccessKey makes a key; its secret is shown in this answer and never again.

@@ -16,6 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/managed"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // AccessKey is a key with its secret.
@@ -70,6 +72,17 @@ func Bootstrap(ctx context.Context, s *store.Store, id string) (AccessKey, error
 func Accounts(ctx context.Context, s *store.Store) ([]string, error) {
 	rows, err := record.Accounts(s).List(ctx, "")
 	return each(rows, func(r store.Row[record.Account]) string { return r.Value.ID }), err
+}
+
+// accountHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) accountHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateAccountAlias, wire.OnAll),
+		wire.Handle(s.DeleteAccountAlias, wire.OnAll),
+		wire.Handle(s.ListAccountAliases, wire.OnAll),
+		wire.Handle(s.GetAccountSummary, wire.OnAll),
+		wire.Handle(s.GetAccountAuthorizationDetails, wire.OnAll),
+	}
 }
 
 // CreateAccountAlias names the account; it replaces the name that it had.

@@ -12,6 +12,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func groups(s *store.Store) kind[record.Group] {
@@ -25,6 +27,82 @@ func groups(s *store.Store) kind[record.Group] {
 func groupType(g record.Group) types.Group {
 	return types.Group{
 		Arn: aws.String(g.ARN()), CreateDate: aws.Time(g.CreatedAt), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), Path: aws.String(g.Path),
+	}
+}
+
+// groupHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) groupHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateGroup, func(
+			ctx context.Context, action string, in *iam.CreateGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, in.Path)
+		}),
+		wire.Handle(s.GetGroup, func(ctx context.Context, action string, in *iam.GetGroupInput) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.ListGroups, onAny[iam.ListGroupsInput]("group/")),
+		wire.Handle(s.ListGroupsForUser, func(
+			ctx context.Context, action string, in *iam.ListGroupsForUserInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.UpdateGroup, func(
+			ctx context.Context, action string, in *iam.UpdateGroupInput,
+		) ([]wire.Target, error) {
+			t, err := s.groupTarget(ctx, action, in.GroupName, nil)
+			return renaming(t, "group", in.NewPath, in.NewGroupName), err
+		}),
+		wire.Handle(s.DeleteGroup, func(
+			ctx context.Context, action string, in *iam.DeleteGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.AddUserToGroup, func(
+			ctx context.Context, action string, in *iam.AddUserToGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.RemoveUserFromGroup, func(
+			ctx context.Context, action string, in *iam.RemoveUserFromGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.PutGroupPolicy, func(
+			ctx context.Context, action string, in *iam.PutGroupPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.GetGroupPolicy, func(
+			ctx context.Context, action string, in *iam.GetGroupPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.DeleteGroupPolicy, func(
+			ctx context.Context, action string, in *iam.DeleteGroupPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.ListGroupPolicies, func(
+			ctx context.Context, action string, in *iam.ListGroupPoliciesInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
+		wire.Handle(s.AttachGroupPolicy, func(
+			ctx context.Context, action string, in *iam.AttachGroupPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+		}),
+		wire.Handle(s.DetachGroupPolicy, func(
+			ctx context.Context, action string, in *iam.DetachGroupPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+		}),
+		wire.Handle(s.ListAttachedGroupPolicies, func(
+			ctx context.Context, action string, in *iam.ListAttachedGroupPoliciesInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.GroupName, nil)
+		}),
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func (s *Service) profileType(ctx context.Context, p record.InstanceProfile) (types.InstanceProfile, error) {
@@ -50,6 +52,58 @@ func (s *Service) profilesOf(ctx context.Context, role string) ([]record.Instanc
 }
 
 func profileKey(p record.InstanceProfile) string { return strings.ToLower(p.Name) }
+
+// instanceProfileHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) instanceProfileHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateInstanceProfile, func(
+			ctx context.Context, action string, in *iam.CreateInstanceProfileInput,
+		) ([]wire.Target, error) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, in.Path, func(c conditions) {
+				c.requestTags(in.Tags)
+			})
+		}),
+		wire.Handle(s.GetInstanceProfile, func(
+			ctx context.Context, action string, in *iam.GetInstanceProfileInput,
+		) ([]wire.Target, error) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+		}),
+		wire.Handle(s.DeleteInstanceProfile, func(
+			ctx context.Context, action string, in *iam.DeleteInstanceProfileInput,
+		) ([]wire.Target, error) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+		}),
+		wire.Handle(s.ListInstanceProfiles, onAny[iam.ListInstanceProfilesInput]("instance-profile/")),
+		wire.Handle(s.ListInstanceProfilesForRole, func(
+			ctx context.Context, action string, in *iam.ListInstanceProfilesForRoleInput,
+		) ([]wire.Target, error) {
+			return s.onRole(ctx, action, in.RoleName, nil)
+		}),
+		wire.Handle(s.AddRoleToInstanceProfile, s.addRoleTargets),
+		wire.Handle(s.RemoveRoleFromInstanceProfile, func(
+			ctx context.Context, action string, in *iam.RemoveRoleFromInstanceProfileInput,
+		) ([]wire.Target, error) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+		}),
+		wire.Handle(s.TagInstanceProfile, func(
+			ctx context.Context, action string, in *iam.TagInstanceProfileInput,
+		) ([]wire.Target, error) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, nil, func(c conditions) {
+				c.requestTags(in.Tags)
+			})
+		}),
+		wire.Handle(s.UntagInstanceProfile, func(
+			ctx context.Context, action string, in *iam.UntagInstanceProfileInput,
+		) ([]wire.Target, error) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, nil, func(c conditions) { c.tagKeys(in.TagKeys) })
+		}),
+		wire.Handle(s.ListInstanceProfileTags, func(
+			ctx context.Context, action string, in *iam.ListInstanceProfileTagsInput,
+		) ([]wire.Target, error) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+		}),
+	}
+}
 
 // CreateInstanceProfile makes an instance profile without a role.
 func (s *Service) CreateInstanceProfile(ctx context.Context, in *iam.CreateInstanceProfileInput) (*iam.CreateInstanceProfileOutput, error) {
@@ -141,6 +195,20 @@ func (s *Service) listedProfiles(ctx context.Context, some []record.InstanceProf
 		list = append(list, t)
 	}
 	return list, nil
+}
+
+// addRoleTargets are the profile that gets a role, and the role, which the caller passes to EC2.
+func (s *Service) addRoleTargets(
+	ctx context.Context, action string, in *iam.AddRoleToInstanceProfileInput,
+) ([]wire.Target, error) {
+	profile, err := s.onProfile(ctx, action, in.InstanceProfileName, nil)
+	if err != nil {
+		return nil, err
+	}
+	role, err := s.onRole(ctx, "iam:PassRole", in.RoleName, nil, func(c conditions) {
+		c["iam:PassedToService"] = []string{"ec2.amazonaws.com"}
+	})
+	return append(profile, role...), err
 }
 
 // AddRoleToInstanceProfile puts a role into an instance profile, which holds one at most.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func (s *Service) findProvider(ctx context.Context, arn *string) (store.Row[record.OIDCProvider], error) {
@@ -72,6 +74,62 @@ func checkThumbprints(list []string) error {
 		}
 	}
 	return nil
+}
+
+// oidcProviderHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) oidcProviderHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateOpenIDConnectProvider, func(
+			ctx context.Context, action string, in *iam.CreateOpenIDConnectProviderInput,
+		) ([]wire.Target, error) {
+			return onNew(ctx, action, providerARN(ctx, in.Url), func(c conditions) { c.requestTags(in.Tags) })
+		}),
+		wire.Handle(s.GetOpenIDConnectProvider, func(
+			ctx context.Context, action string, in *iam.GetOpenIDConnectProviderInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn)
+		}),
+		wire.Handle(s.DeleteOpenIDConnectProvider, func(
+			ctx context.Context, action string, in *iam.DeleteOpenIDConnectProviderInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn)
+		}),
+		wire.Handle(s.ListOpenIDConnectProviders, onAny[iam.ListOpenIDConnectProvidersInput]("oidc-provider/")),
+		wire.Handle(s.AddClientIDToOpenIDConnectProvider, func(
+			ctx context.Context, action string, in *iam.AddClientIDToOpenIDConnectProviderInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn)
+		}),
+		wire.Handle(s.RemoveClientIDFromOpenIDConnectProvider, func(
+			ctx context.Context, action string, in *iam.RemoveClientIDFromOpenIDConnectProviderInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn)
+		}),
+		wire.Handle(s.UpdateOpenIDConnectProviderThumbprint, func(
+			ctx context.Context, action string, in *iam.UpdateOpenIDConnectProviderThumbprintInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn)
+		}),
+		wire.Handle(s.TagOpenIDConnectProvider, func(
+			ctx context.Context, action string, in *iam.TagOpenIDConnectProviderInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn, func(c conditions) {
+				c.requestTags(in.Tags)
+			})
+		}),
+		wire.Handle(s.UntagOpenIDConnectProvider, func(
+			ctx context.Context, action string, in *iam.UntagOpenIDConnectProviderInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn, func(c conditions) {
+				c.tagKeys(in.TagKeys)
+			})
+		}),
+		wire.Handle(s.ListOpenIDConnectProviderTags, func(
+			ctx context.Context, action string, in *iam.ListOpenIDConnectProviderTagsInput,
+		) ([]wire.Target, error) {
+			return s.onProvider(ctx, action, in.OpenIDConnectProviderArn)
+		}),
+	}
 }
 
 // CreateOpenIDConnectProvider makes an account accept the tokens of an issuer. Thumbprints may be left out, as on AWS: the

@@ -83,6 +83,75 @@ func checkManaged(document string) error {
 	return nil
 }
 
+// policyHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) policyHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreatePolicy, func(
+			ctx context.Context, action string, in *iam.CreatePolicyInput,
+		) ([]wire.Target, error) {
+			return onNew(ctx, action, policyARN(ctx, in.Path, in.PolicyName), func(c conditions) {
+				c.requestTags(in.Tags)
+			})
+		}),
+		wire.Handle(s.GetPolicy, func(
+			ctx context.Context, action string, in *iam.GetPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.ListPolicies, onAny[iam.ListPoliciesInput]("policy/")),
+		wire.Handle(s.DeletePolicy, func(
+			ctx context.Context, action string, in *iam.DeletePolicyInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.CreatePolicyVersion, func(
+			ctx context.Context, action string, in *iam.CreatePolicyVersionInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.GetPolicyVersion, func(
+			ctx context.Context, action string, in *iam.GetPolicyVersionInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.ListPolicyVersions, func(
+			ctx context.Context, action string, in *iam.ListPolicyVersionsInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.DeletePolicyVersion, func(
+			ctx context.Context, action string, in *iam.DeletePolicyVersionInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.SetDefaultPolicyVersion, func(
+			ctx context.Context, action string, in *iam.SetDefaultPolicyVersionInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.TagPolicy, func(
+			ctx context.Context, action string, in *iam.TagPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn, func(c conditions) { c.requestTags(in.Tags) })
+		}),
+		wire.Handle(s.UntagPolicy, func(
+			ctx context.Context, action string, in *iam.UntagPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn, func(c conditions) { c.tagKeys(in.TagKeys) })
+		}),
+		wire.Handle(s.ListPolicyTags, func(
+			ctx context.Context, action string, in *iam.ListPolicyTagsInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+		wire.Handle(s.ListEntitiesForPolicy, func(
+			ctx context.Context, action string, in *iam.ListEntitiesForPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onPolicy(ctx, action, in.PolicyArn)
+		}),
+	}
+}
+
 // CreatePolicy makes a customer managed policy, with the document as its version v1.
 func (s *Service) CreatePolicy(ctx context.Context, in *iam.CreatePolicyInput) (*iam.CreatePolicyOutput, error) {
 	if err := checkManaged(*in.PolicyDocument); err != nil {

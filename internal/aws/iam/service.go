@@ -53,6 +53,25 @@ func New(s *store.Store, who *identity.Identity, now func() time.Time) *Service 
 	}
 }
 
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsidentityandaccessmanagementiam.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.accessKeyHandlers(),
+		s.accountHandlers(),
+		s.groupHandlers(),
+		s.instanceProfileHandlers(),
+		s.oidcProviderHandlers(),
+		s.policyHandlers(),
+		s.roleHandlers(),
+		s.serviceLinkedRoleHandlers(),
+		s.simulateHandlers(),
+		s.userHandlers(),
+	} {
+		mux.Register(wire.IAM, handlers...)
+	}
+}
+
 // account is the account in which the request works: the caller's own.
 func account(ctx context.Context) string { return wire.CallerFrom(ctx).Account }
 

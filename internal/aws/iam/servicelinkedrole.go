@@ -84,6 +84,31 @@ func (s *ServiceLinkedRoles) Ensure(ctx context.Context, account, service string
 // for a service that has none here.
 func LinkedRoleName(service string) string { return linkedRoles[service].name }
 
+// serviceLinkedRoleHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) serviceLinkedRoleHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateServiceLinkedRole, linkedRoleTargets),
+		wire.Handle(s.DeleteServiceLinkedRole, func(
+			ctx context.Context, action string, in *iam.DeleteServiceLinkedRoleInput,
+		) ([]wire.Target, error) {
+			return s.onRole(ctx, action, in.RoleName, nil)
+		}),
+		wire.Handle(s.GetServiceLinkedRoleDeletionStatus, wire.OnAll),
+	}
+}
+
+// linkedRoleTargets is the role that a request would create.
+func linkedRoleTargets(ctx context.Context, action string, in *iam.CreateServiceLinkedRoleInput) ([]wire.Target, error) {
+	service := *in.AWSServiceName
+	role := "role/aws-service-role/" + service + "/" + linkedRoles[service].name
+	if suffix := aws.ToString(in.CustomSuffix); suffix != "" {
+		role += "_" + suffix
+	}
+	t := newTarget(action, arnOf(ctx, role))
+	t.Conditions["iam:AWSServiceName"] = []string{service}
+	return []wire.Target{t}, nil
+}
+
 // CreateServiceLinkedRole makes the role through which an AWS service acts in the account.
 func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *iam.CreateServiceLinkedRoleInput) (*iam.CreateServiceLinkedRoleOutput, error) {
 	service := *in.AWSServiceName

@@ -14,6 +14,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/store"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // simulation is what both simulators have: a question, and the policies that answer it.
@@ -23,6 +25,24 @@ type simulation struct {
 	keys      policy.Keys
 	actions   []string
 	resources []string
+}
+
+// simulateHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) simulateHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.SimulatePrincipalPolicy, func(
+			_ context.Context, action string, in *iam.SimulatePrincipalPolicyInput,
+		) ([]wire.Target, error) {
+			return []wire.Target{newTarget(action, *in.PolicySourceArn)}, nil
+		}),
+		wire.Handle(s.SimulateCustomPolicy, wire.OnAll),
+		wire.Handle(s.GetContextKeysForCustomPolicy, wire.OnAll),
+		wire.Handle(s.GetContextKeysForPrincipalPolicy, func(
+			_ context.Context, action string, in *iam.GetContextKeysForPrincipalPolicyInput,
+		) ([]wire.Target, error) {
+			return []wire.Target{newTarget(action, *in.PolicySourceArn)}, nil
+		}),
+	}
 }
 
 // SimulatePrincipalPolicy says what the policies of a user, group or role allow, together with those given.

@@ -40,6 +40,93 @@ func listedUser(u record.User) types.User {
 	return t
 }
 
+// userHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) userHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateUser, func(
+			ctx context.Context, action string, in *iam.CreateUserInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, in.Path, func(c conditions) {
+				c.requestTags(in.Tags)
+				c.boundary(in.PermissionsBoundary)
+			})
+		}),
+		wire.Handle(s.GetUser, func(ctx context.Context, action string, in *iam.GetUserInput) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.ListUsers, onAny[iam.ListUsersInput]("user/")),
+		wire.Handle(s.UpdateUser, func(
+			ctx context.Context, action string, in *iam.UpdateUserInput,
+		) ([]wire.Target, error) {
+			t, err := s.userTarget(ctx, action, in.UserName, nil)
+			return renaming(t, "user", in.NewPath, in.NewUserName), err
+		}),
+		wire.Handle(s.DeleteUser, func(
+			ctx context.Context, action string, in *iam.DeleteUserInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.TagUser, func(ctx context.Context, action string, in *iam.TagUserInput) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.requestTags(in.Tags) })
+		}),
+		wire.Handle(s.UntagUser, func(
+			ctx context.Context, action string, in *iam.UntagUserInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.tagKeys(in.TagKeys) })
+		}),
+		wire.Handle(s.ListUserTags, func(
+			ctx context.Context, action string, in *iam.ListUserTagsInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.PutUserPolicy, func(
+			ctx context.Context, action string, in *iam.PutUserPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.GetUserPolicy, func(
+			ctx context.Context, action string, in *iam.GetUserPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.DeleteUserPolicy, func(
+			ctx context.Context, action string, in *iam.DeleteUserPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.ListUserPolicies, func(
+			ctx context.Context, action string, in *iam.ListUserPoliciesInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.AttachUserPolicy, func(
+			ctx context.Context, action string, in *iam.AttachUserPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+		}),
+		wire.Handle(s.DetachUserPolicy, func(
+			ctx context.Context, action string, in *iam.DetachUserPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+		}),
+		wire.Handle(s.ListAttachedUserPolicies, func(
+			ctx context.Context, action string, in *iam.ListAttachedUserPoliciesInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+		wire.Handle(s.PutUserPermissionsBoundary, func(
+			ctx context.Context, action string, in *iam.PutUserPermissionsBoundaryInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.boundary(in.PermissionsBoundary) })
+		}),
+		wire.Handle(s.DeleteUserPermissionsBoundary, func(
+			ctx context.Context, action string, in *iam.DeleteUserPermissionsBoundaryInput,
+		) ([]wire.Target, error) {
+			return s.onUser(ctx, action, in.UserName, nil)
+		}),
+	}
+}
+
 // CreateUser makes a user without any permission.
 func (s *Service) CreateUser(ctx context.Context, in *iam.CreateUserInput) (*iam.CreateUserOutput, error) {
 	tags, err := mergeTags(nil, in.Tags)

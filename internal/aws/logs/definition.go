@@ -27,6 +27,15 @@ var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func definitionNotFound() error { return notFound("The specified query definition does not exist.") }
 
+// definitionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) definitionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutQueryDefinition, wire.OnAll),
+		wire.Handle(s.DescribeQueryDefinitions, wire.OnAll),
+		wire.Handle(s.DeleteQueryDefinition, wire.OnAll),
+	}
+}
+
 // PutQueryDefinition saves a query, or changes one that is saved. A name with "/" is one in a folder.
 func (s *Service) PutQueryDefinition(ctx context.Context, in *cloudwatchlogs.PutQueryDefinitionInput) (*cloudwatchlogs.PutQueryDefinitionOutput, error) {
 	at := placeOf(ctx)

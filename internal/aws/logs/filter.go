@@ -24,6 +24,17 @@ const maxScan = 256 << 20
 // descendingSince is the earliest startTime with which events can be read from the latest on.
 var descendingSince = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// filterHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) filterHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.FilterLogEvents, func(
+			ctx context.Context, action string, in *cloudwatchlogs.FilterLogEventsInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, in.LogGroupIdentifier)
+		}),
+	}
+}
+
 // FilterLogEvents reads the events of a group, or of some of its streams, that a filter pattern matches.
 func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput) (*cloudwatchlogs.FilterLogEventsOutput, error) {
 	if len(in.LogStreamNames) > 0 && in.LogStreamNamePrefix != nil {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // The largest page of events.
@@ -65,6 +67,17 @@ func between(start, end *int64, beyond int64) (from, to int64, err error) {
 		to = *end + beyond
 	}
 	return from, to, nil
+}
+
+// getHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) getHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.GetLogEvents, func(
+			ctx context.Context, action string, in *cloudwatchlogs.GetLogEventsInput,
+		) ([]wire.Target, error) {
+			return s.onStream(ctx, action, in.LogGroupName, in.LogGroupIdentifier, in.LogStreamName)
+		}),
+	}
 }
 
 // GetLogEvents reads the events of one stream, a page at a time, in either direction.

@@ -17,6 +17,39 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
+// groupHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) groupHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateLogGroup, func(
+			ctx context.Context, action string, in *cloudwatchlogs.CreateLogGroupInput,
+		) ([]wire.Target, error) {
+			t := newTarget(action, placeOf(ctx).groupARN(aws.ToString(in.LogGroupName))+":log-stream:")
+			conditions(t.Conditions).requestTags(in.Tags)
+			return []wire.Target{t}, nil
+		}),
+		wire.Handle(s.DeleteLogGroup, func(
+			ctx context.Context, action string, in *cloudwatchlogs.DeleteLogGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, nil)
+		}),
+		wire.Handle(s.PutLogGroupDeletionProtection, func(
+			ctx context.Context, action string, in *cloudwatchlogs.PutLogGroupDeletionProtectionInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, nil, in.LogGroupIdentifier)
+		}),
+		wire.Handle(s.DescribeLogGroups, func(
+			ctx context.Context, action string, _ *cloudwatchlogs.DescribeLogGroupsInput,
+		) ([]wire.Target, error) {
+			return onAnyGroup(ctx, action)
+		}),
+		wire.Handle(s.ListLogGroups, func(
+			ctx context.Context, action string, _ *cloudwatchlogs.ListLogGroupsInput,
+		) ([]wire.Target, error) {
+			return onAnyGroup(ctx, action)
+		}),
+	}
+}
+
 // CreateLogGroup creates a log group.
 func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateLogGroupInput) (*cloudwatchlogs.CreateLogGroupOutput, error) {
 	at, name := placeOf(ctx), aws.ToString(in.LogGroupName)

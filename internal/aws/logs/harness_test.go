@@ -63,7 +63,7 @@ func newWorld(t testing.TB) *world {
 		}
 	})
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
-	mux.Register(wire.Logs, coracle.New(coracle.Options{Store: w.store, Events: w.events, Queries: w.queries, Now: w.now}))
+	coracle.New(coracle.Options{Store: w.store, Events: w.events, Queries: w.queries, Now: w.now}).Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL

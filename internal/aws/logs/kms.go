@@ -6,6 +6,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 var kmsKeyARN = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/\S+$`)
@@ -16,6 +18,17 @@ func noKMS(key string) error {
 		return invalidParameter("The specified KMS key %s is not the ARN of a KMS key", key)
 	}
 	return invalidParameter("The specified KMS key does not exist or is not allowed to be used: KMS is not implemented by Coracle, so there is no key %s; leave kmsKeyId out", key)
+}
+
+// kmsHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) kmsHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AssociateKmsKey, func(
+			ctx context.Context, action string, in *cloudwatchlogs.AssociateKmsKeyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, in.ResourceIdentifier)
+		}),
+	}
 }
 
 // AssociateKmsKey refuses to encrypt a log group, since there is no KMS.

@@ -75,6 +75,17 @@ type tailed struct {
 	streams map[events.StreamID]string // names; those of streams that are gone are empty
 }
 
+// liveTailHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) liveTailHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.HandleStream(s.StartLiveTail, func(
+			ctx context.Context, action string, in *cloudwatchlogs.StartLiveTailInput,
+		) ([]wire.Target, error) {
+			return s.onGroups(ctx, action, in.LogGroupIdentifiers)
+		}),
+	}
+}
+
 // StartLiveTail streams the events that arrive in log groups from now on, an update each second.
 func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (
 	*cloudwatchlogs.StartLiveTailOutput, iter.Seq2[types.StartLiveTailResponseStream, error], error,

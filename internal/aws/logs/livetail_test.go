@@ -266,7 +266,7 @@ func TestLiveTailTimesOut(t *testing.T) {
 	service := coracle.New(coracle.Options{Store: w.store, Events: w.events, Now: w.now})
 	coracle.SetTailTime(service, time.Millisecond)
 	mux := wire.NewMux(wire.Options{Credentials: keys{w}, Authorizer: judge{w}, Region: region})
-	mux.Register(wire.Logs, service)
+	service.Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	out, err := cloudwatchlogs.New(w.client.Options(), noHostPrefix, plainly, func(o *cloudwatchlogs.Options) { o.BaseEndpoint = &server.URL }).

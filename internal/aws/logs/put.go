@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 
 	"github.com/coracle-eks/coracle/internal/logs/events"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // The limits of a batch.
@@ -21,6 +23,17 @@ const (
 	maxAge        = 14 * 24 * time.Hour
 	maxAhead      = 2 * time.Hour
 )
+
+// putHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) putHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutLogEvents, func(
+			ctx context.Context, action string, in *cloudwatchlogs.PutLogEventsInput,
+		) ([]wire.Target, error) {
+			return s.onStream(ctx, action, in.LogGroupName, nil, in.LogStreamName)
+		}),
+	}
+}
 
 // PutLogEvents adds events to a log stream. When it answers they are on the disk.
 func (s *Service) PutLogEvents(ctx context.Context, in *cloudwatchlogs.PutLogEventsInput) (*cloudwatchlogs.PutLogEventsOutput, error) {

@@ -55,6 +55,43 @@ func malformed(err error) error {
 	}}
 }
 
+// queryHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) queryHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.StartQuery, s.queryTargets),
+		wire.Handle(s.GetQueryResults, wire.OnAll),
+		wire.Handle(s.StopQuery, wire.OnAll),
+		wire.Handle(s.DescribeQueries, wire.OnAll),
+		wire.Handle(s.ListLogGroupsForQuery, wire.OnAll),
+	}
+}
+
+// queryTargets are the log groups that a query reads: those of the request, and those that SOURCE chooses. A query that
+// names none, or that cannot be read, needs permission on "*".
+func (s *Service) queryTargets(
+	ctx context.Context, action string, in *cloudwatchlogs.StartQueryInput,
+) ([]wire.Target, error) {
+	identifiers := slices.Concat(in.LogGroupNames, in.LogGroupIdentifiers)
+	if in.LogGroupName != nil {
+		identifiers = append(identifiers, *in.LogGroupName)
+	}
+	if query, err := insights.Parse(aws.ToString(in.QueryString)); err == nil && query.Source() != nil {
+		for _, id := range query.Source().Names {
+			identifiers = append(identifiers, strings.TrimSuffix(id, ":*"))
+		}
+		if query.Source().All {
+			groups, err := s.sourced(ctx, query.Source())
+			if err != nil {
+				return nil, err
+			}
+			for _, g := range groups {
+				identifiers = append(identifiers, g.Name)
+			}
+		}
+	}
+	return s.onGroups(ctx, action, identifiers)
+}
+
 // StartQuery records a query; the results are those of GetQueryResults.
 func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (*cloudwatchlogs.StartQueryOutput, error) {
 	if in.QueryLanguage != "" && in.QueryLanguage != types.QueryLanguageCwli {

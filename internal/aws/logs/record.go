@@ -15,6 +15,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // The fields that every event has.
@@ -33,6 +35,30 @@ func (s *Service) pointedGroup(ctx context.Context, text string) (record.LogPoin
 		return p, record.LogGroup{}, false, err
 	}
 	return p, groups[i], true, nil
+}
+
+// recordHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) recordHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.GetLogRecord, s.recordTargets),
+		wire.Handle(s.GetLogGroupFields, func(
+			ctx context.Context, action string, in *cloudwatchlogs.GetLogGroupFieldsInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, in.LogGroupIdentifier)
+		}),
+		wire.Handle(s.TestMetricFilter, wire.OnAll),
+	}
+}
+
+// recordTargets is the log group of the event that a request reads; without one, the action on "*".
+func (s *Service) recordTargets(
+	ctx context.Context, action string, in *cloudwatchlogs.GetLogRecordInput,
+) ([]wire.Target, error) {
+	_, group, ok, err := s.pointedGroup(ctx, aws.ToString(in.LogRecordPointer))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return s.onGroup(ctx, action, &group.Name, nil)
 }
 
 // GetLogRecord returns all fields of the event that a @ptr points at.

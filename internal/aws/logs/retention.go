@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // retentions are the days for which log events can be kept.
@@ -19,6 +21,22 @@ var retentions = []int32{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 54
 
 // deliveryRetention is the only retention of log groups of the class DELIVERY.
 const deliveryRetention = 1
+
+// retentionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) retentionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutRetentionPolicy, func(
+			ctx context.Context, action string, in *cloudwatchlogs.PutRetentionPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, nil)
+		}),
+		wire.Handle(s.DeleteRetentionPolicy, func(
+			ctx context.Context, action string, in *cloudwatchlogs.DeleteRetentionPolicyInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, nil)
+		}),
+	}
+}
 
 // PutRetentionPolicy sets for how many days the events of a log group are kept.
 func (s *Service) PutRetentionPolicy(ctx context.Context, in *cloudwatchlogs.PutRetentionPolicyInput) (*cloudwatchlogs.PutRetentionPolicyOutput, error) {

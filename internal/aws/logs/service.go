@@ -74,6 +74,27 @@ func New(o Options) *Service {
 	}
 }
 
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoncloudwatchlogs.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.definitionHandlers(),
+		s.filterHandlers(),
+		s.getHandlers(),
+		s.groupHandlers(),
+		s.kmsHandlers(),
+		s.liveTailHandlers(),
+		s.putHandlers(),
+		s.queryHandlers(),
+		s.recordHandlers(),
+		s.retentionHandlers(),
+		s.streamHandlers(),
+		s.tagHandlers(),
+	} {
+		mux.Register(wire.Logs, handlers...)
+	}
+}
+
 // place is where a request is made: an account in a region.
 type place struct{ account, region string }
 

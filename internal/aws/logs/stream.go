@@ -19,6 +19,27 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
+// streamHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) streamHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateLogStream, func(
+			ctx context.Context, action string, in *cloudwatchlogs.CreateLogStreamInput,
+		) ([]wire.Target, error) {
+			return s.onStream(ctx, action, in.LogGroupName, nil, in.LogStreamName)
+		}),
+		wire.Handle(s.DeleteLogStream, func(
+			ctx context.Context, action string, in *cloudwatchlogs.DeleteLogStreamInput,
+		) ([]wire.Target, error) {
+			return s.onStream(ctx, action, in.LogGroupName, nil, in.LogStreamName)
+		}),
+		wire.Handle(s.DescribeLogStreams, func(
+			ctx context.Context, action string, in *cloudwatchlogs.DescribeLogStreamsInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, in.LogGroupIdentifier)
+		}),
+	}
+}
+
 // CreateLogStream creates a log stream in a log group.
 func (s *Service) CreateLogStream(ctx context.Context, in *cloudwatchlogs.CreateLogStreamInput) (*cloudwatchlogs.CreateLogStreamOutput, error) {
 	name := aws.ToString(in.LogStreamName)

@@ -128,6 +128,42 @@ func (s *Service) tags(ctx context.Context, group string) (map[string]string, er
 	return row.Value.Tags, nil
 }
 
+// tagHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) tagHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.TagResource, func(
+			ctx context.Context, action string, in *cloudwatchlogs.TagResourceInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.ResourceArn, func(c conditions) { c.requestTags(in.Tags) })
+		}),
+		wire.Handle(s.UntagResource, func(
+			ctx context.Context, action string, in *cloudwatchlogs.UntagResourceInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.ResourceArn, func(c conditions) { c.list("aws:TagKeys", in.TagKeys) })
+		}),
+		wire.Handle(s.ListTagsForResource, func(
+			ctx context.Context, action string, in *cloudwatchlogs.ListTagsForResourceInput,
+		) ([]wire.Target, error) {
+			return s.onTagged(ctx, action, in.ResourceArn)
+		}),
+		wire.Handle(s.TagLogGroup, func(
+			ctx context.Context, action string, in *cloudwatchlogs.TagLogGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, nil, func(c conditions) { c.requestTags(in.Tags) })
+		}),
+		wire.Handle(s.UntagLogGroup, func(
+			ctx context.Context, action string, in *cloudwatchlogs.UntagLogGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, nil, func(c conditions) { c.list("aws:TagKeys", in.Tags) })
+		}),
+		wire.Handle(s.ListTagsLogGroup, func(
+			ctx context.Context, action string, in *cloudwatchlogs.ListTagsLogGroupInput,
+		) ([]wire.Target, error) {
+			return s.onGroup(ctx, action, in.LogGroupName, nil)
+		}),
+	}
+}
+
 // TagResource adds tags to a log group, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *cloudwatchlogs.TagResourceInput) (*cloudwatchlogs.TagResourceOutput, error) {
 	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))

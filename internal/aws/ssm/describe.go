@@ -22,6 +22,13 @@ type described struct {
 	latest record.ParameterVersion
 }
 
+// describeHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) describeHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeParameters, wire.OnAll),
+	}
+}
+
 // DescribeParameters tells of the account's parameters, without their values.
 func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParametersInput) (*ssm.DescribeParametersOutput, error) {
 	if len(in.Filters) > 0 && len(in.ParameterFilters) > 0 {

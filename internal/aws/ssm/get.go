@@ -90,6 +90,28 @@ func show(p record.Parameter, v record.ParameterVersion) types.Parameter {
 	}
 }
 
+// getHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) getHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.GetParameter, func(
+			ctx context.Context, action string, in *ssm.GetParameterInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, *in.Name), nil
+		}),
+		wire.Handle(s.GetParameters, func(
+			ctx context.Context, action string, in *ssm.GetParametersInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, in.Names...), nil
+		}),
+		wire.Handle(s.GetParametersByPath, pathTargets),
+		wire.Handle(s.GetParameterHistory, func(
+			ctx context.Context, action string, in *ssm.GetParameterHistoryInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, *in.Name), nil
+		}),
+	}
+}
+
 // GetParameter is one parameter, by name or ARN, perhaps with ":version" or ":label".
 func (s *Service) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
 	p, err := s.get(ctx, *in.Name)
@@ -122,6 +144,19 @@ func (s *Service) GetParameters(ctx context.Context, in *ssm.GetParametersInput)
 
 // maxByPath is the largest page of GetParametersByPath, and the one when no size is asked for.
 const maxByPath = 10
+
+// pathTargets is the path below which a request reads.
+func pathTargets(ctx context.Context, action string, in *ssm.GetParametersByPathInput) ([]wire.Target, error) {
+	path := placeOf(ctx).path(*in.Path)
+	t := wire.Target{Action: action, Resource: placeOf(ctx).arn(path), Conditions: make(map[string][]string)}
+	if path != "/" {
+		t.Resource = strings.TrimSuffix(t.Resource, "/")
+	}
+	if aws.ToBool(in.Recursive) {
+		t.Conditions["ssm:Recursive"] = []string{"true"}
+	}
+	return []wire.Target{t}, nil
+}
 
 // GetParametersByPath is the parameters of a hierarchy. It is how tools ask for all images of a version.
 func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput) (*ssm.GetParametersByPathOutput, error) {

@@ -41,7 +41,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{}
 	mux := wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: region})
-	mux.Register(wire.SSM, coracle.New(coracle.Options{Store: storetest.New(t), Now: func() time.Time { return today }}))
+	coracle.New(coracle.Options{Store: storetest.New(t), Now: func() time.Time { return today }}).Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL

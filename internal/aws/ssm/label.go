@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 const maxLabels = 10 // of a version
@@ -21,6 +23,22 @@ var labelForm = regexp.MustCompile(`^[a-zA-Z_.\-][a-zA-Z0-9_.\-]{0,99}$`)
 func validLabel(label string) bool {
 	lower := strings.ToLower(label)
 	return labelForm.MatchString(label) && !strings.HasPrefix(lower, "aws") && !strings.HasPrefix(lower, "ssm")
+}
+
+// labelHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) labelHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.LabelParameterVersion, func(
+			ctx context.Context, action string, in *ssm.LabelParameterVersionInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, *in.Name), nil
+		}),
+		wire.Handle(s.UnlabelParameterVersion, func(
+			ctx context.Context, action string, in *ssm.UnlabelParameterVersionInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, *in.Name), nil
+		}),
+	}
 }
 
 // LabelParameterVersion puts labels on a version, the latest if none is named; a label that is on another version moves.

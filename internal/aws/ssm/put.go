@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,37 @@ const (
 )
 
 var imageID = regexp.MustCompile(`^ami-([0-9a-f]{8}|[0-9a-f]{17})$`)
+
+// putHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) putHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.PutParameter, s.putTargets),
+		wire.Handle(s.DeleteParameter, func(
+			ctx context.Context, action string, in *ssm.DeleteParameterInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, *in.Name), nil
+		}),
+		wire.Handle(s.DeleteParameters, func(
+			ctx context.Context, action string, in *ssm.DeleteParametersInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, in.Names...), nil
+		}),
+	}
+}
+
+// putTargets is the parameter that a request writes, and its tagging.
+func (s *Service) putTargets(ctx context.Context, action string, in *ssm.PutParameterInput) ([]wire.Target, error) {
+	targets := addRequestTags(s.onParameters(ctx, action, *in.Name), in.Tags)
+	if in.Overwrite != nil {
+		targets[0].Conditions["ssm:Overwrite"] = []string{strconv.FormatBool(*in.Overwrite)}
+	}
+	if len(in.Tags) > 0 {
+		tagging := targets[0]
+		tagging.Action = "ssm:AddTagsToResource"
+		targets = append(targets, tagging)
+	}
+	return targets, nil
+}
 
 // PutParameter makes a parameter, or gives one another value.
 func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (*ssm.PutParameterOutput, error) {

@@ -40,6 +40,20 @@ func New(o Options) *Service {
 	return &Service{store: o.Store, parameters: record.Parameters(o.Store), versions: record.ParameterVersions(o.Store), now: o.Now}
 }
 
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_awssystemsmanager.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.describeHandlers(),
+		s.getHandlers(),
+		s.labelHandlers(),
+		s.putHandlers(),
+		s.tagHandlers(),
+	} {
+		mux.Register(wire.SSM, handlers...)
+	}
+}
+
 // place is where a request is made: an account in a region.
 type place struct{ account, region string }
 

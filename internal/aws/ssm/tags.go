@@ -72,6 +72,29 @@ func (s *Service) retag(ctx context.Context, kind types.ResourceTypeForTagging, 
 	return err
 }
 
+// tagHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) tagHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.AddTagsToResource, func(
+			ctx context.Context, action string, in *ssm.AddTagsToResourceInput,
+		) ([]wire.Target, error) {
+			return addRequestTags(s.onParameters(ctx, action, *in.ResourceId), in.Tags), nil
+		}),
+		wire.Handle(s.RemoveTagsFromResource, func(
+			ctx context.Context, action string, in *ssm.RemoveTagsFromResourceInput,
+		) ([]wire.Target, error) {
+			targets := s.onParameters(ctx, action, *in.ResourceId)
+			targets[0].Conditions["aws:TagKeys"] = in.TagKeys
+			return targets, nil
+		}),
+		wire.Handle(s.ListTagsForResource, func(
+			ctx context.Context, action string, in *ssm.ListTagsForResourceInput,
+		) ([]wire.Target, error) {
+			return s.onParameters(ctx, action, *in.ResourceId), nil
+		}),
+	}
+}
+
 // AddTagsToResource gives a parameter tags, or other values to those it has.
 func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResourceInput) (*ssm.AddTagsToResourceOutput, error) {
 	added := make(map[string]string)

@@ -23,6 +23,13 @@ const (
 	maxChainedSession  = time.Hour // of a role assumed by a role
 )
 
+// assumeRoleHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) assumeRoleHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.HandleUnrestricted(s.AssumeRole), // which asks itself: the trust policy has a say
+	}
+}
+
 // AssumeRole gives the caller credentials of a role, if the role's trust policy and the caller's own policies agree.
 func (s *Service) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error) {
 	if err := noMFA(in.SerialNumber, in.TokenCode); err != nil {

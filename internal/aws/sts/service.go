@@ -37,25 +37,25 @@ func New(s *store.Store, who *identity.Identity, keys KeySource, now func() time
 	return &Service{identity: who, providers: record.OIDCProviders(s), keys: keys, now: now}
 }
 
-// Unsigned lists the operations for callers who have no credentials yet.
-func (s *Service) Unsigned() []string { return []string{"AssumeRoleWithWebIdentity"} }
-
-// Unrestricted lists the operations that need no permission, and AssumeRole, which decides itself: the trust policy has a say.
-func (s *Service) Unrestricted() []string {
-	return []string{"GetCallerIdentity", "GetSessionToken", "AssumeRole"}
+// Register serves the operations.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_awssecuritytokenservice.html
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.assumeRoleHandlers(),
+		s.identityHandlers(),
+		s.sessionHandlers(),
+		s.webIdentityHandlers(),
+	} {
+		mux.Register(wire.STS, handlers...)
+	}
 }
 
-// Targets names the resources of the other operations.
-func (s *Service) Targets(ctx context.Context, operation string, input any) ([]wire.Target, error) {
-	t := wire.Target{Action: "sts:" + operation, Resource: "*", Conditions: map[string][]string{}}
-	if in, ok := input.(*sts.GetFederationTokenInput); ok {
-		t.Resource = "arn:aws:sts::" + wire.CallerFrom(ctx).Account + ":federated-user/" + *in.Name
-		addTags(t.Conditions, in.Tags)
-		if len(in.Tags) > 0 { // they become aws:PrincipalTag, which policies go by
-			return []wire.Target{t, {Action: "sts:TagSession", Resource: t.Resource, Conditions: t.Conditions}}, nil
-		}
+// identityHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) identityHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.HandleUnrestricted(s.GetCallerIdentity),
+		wire.Handle(s.GetAccessKeyInfo, wire.OnAll),
 	}
-	return []wire.Target{t}, nil
 }
 
 // GetCallerIdentity says who signed the request.

@@ -25,6 +25,14 @@ const (
 	packedSize = 8192
 )
 
+// sessionHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) sessionHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.HandleUnrestricted(s.GetSessionToken),
+		wire.Handle(s.GetFederationToken, federationTargets),
+	}
+}
+
 // GetSessionToken gives a user or a root user temporary credentials of their own.
 func (s *Service) GetSessionToken(ctx context.Context, in *sts.GetSessionTokenInput) (*sts.GetSessionTokenOutput, error) {
 	if err := noMFA(in.SerialNumber, in.TokenCode); err != nil {
@@ -36,6 +44,20 @@ func (s *Service) GetSessionToken(ctx context.Context, in *sts.GetSessionTokenIn
 	}
 	credentials, err := s.credentials(ctx, session)
 	return &sts.GetSessionTokenOutput{Credentials: credentials}, err
+}
+
+// federationTargets is the federated user that a request makes a session of, and its tags.
+func federationTargets(ctx context.Context, action string, in *sts.GetFederationTokenInput) ([]wire.Target, error) {
+	t := wire.Target{
+		Action: action, Resource: "arn:aws:sts::" + wire.CallerFrom(ctx).Account + ":federated-user/" + *in.Name,
+		Conditions: map[string][]string{},
+	}
+	addTags(t.Conditions, in.Tags)
+	if len(in.Tags) == 0 {
+		return []wire.Target{t}, nil
+	}
+	// The tags become aws:PrincipalTag, which policies go by.
+	return []wire.Target{t, {Action: "sts:TagSession", Resource: t.Resource, Conditions: t.Conditions}}, nil
 }
 
 // GetFederationToken gives a named user from elsewhere a part of the caller's permissions: what the session policies and the

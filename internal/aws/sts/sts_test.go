@@ -281,7 +281,7 @@ func TestAccessKeyIDAsSessionToken(t *testing.T) {
 func TestSessionAndFederationTokens(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
-	a.Mux.Register(wire.SSM, coraclessm.New(coraclessm.Options{Store: a.Store}))
+	coraclessm.New(coraclessm.Options{Store: a.Store}).Register(a.Mux)
 	ctx, p := t.Context(), aws.String
 	parameters := func(with aws.Credentials) *ssm.Client {
 		return ssm.New(ssm.Options{Region: iamtest.Region, BaseEndpoint: &a.URL, RetryMaxAttempts: 1, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return with, nil })})
@@ -525,7 +525,7 @@ func TestProvidersAreNoWayIntoTheHost(t *testing.T) {
 	var log bytes.Buffer
 	keys := coraclests.NewIssuers(a.Store, outbound.Policy{}, slog.New(slog.NewTextHandler(&log, nil)))
 	mux := wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity, Logger: slog.New(slog.DiscardHandler), Region: iamtest.Region})
-	mux.Register(wire.STS, coraclests.New(a.Store, a.Identity, keys, nil))
+	coraclests.New(a.Store, a.Identity, keys, nil).Register(mux)
 	endpoint := httptest.NewServer(mux)
 	defer endpoint.Close()
 	client := sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: &endpoint.URL, RetryMaxAttempts: 1})

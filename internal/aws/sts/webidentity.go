@@ -50,6 +50,13 @@ const (
 	noKey   = "Couldn't retrieve verification key from your identity provider,  please reference AssumeRoleWithWebIdentity documentation for requirements"
 )
 
+// webIdentityHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) webIdentityHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.HandleUnsigned(s.AssumeRoleWithWebIdentity),
+	}
+}
+
 // AssumeRoleWithWebIdentity gives the bearer of an OpenID Connect token credentials of a role: IAM roles for service accounts. Nobody signs
 // the request.
 func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeRoleWithWebIdentityInput) (*sts.AssumeRoleWithWebIdentityOutput, error) {

@@ -46,9 +46,10 @@ var whole = &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{
 
 func benchMux() *wire.Mux {
 	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &allow{}})
-	m.Handle(wire.EKS, "DescribeCluster", func(context.Context, *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+	describe := func(context.Context, *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
 		return whole, nil
-	})
+	}
+	m.Register(wire.EKS, wire.Handle(describe, wire.OnAll))
 	return m
 }
 

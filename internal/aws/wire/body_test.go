@@ -75,8 +75,8 @@ func TestBodiesAreNotKeptForStrangers(t *testing.T) {
 				body := &counted{Reader: strings.NewReader(test.body)}
 				l := &lookups{body: body}
 				m := wire.NewMux(wire.Options{Credentials: l, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: limit})
-				m.Register(wire.EKS, eksService{})
-				m.Register(wire.STS, stsService{})
+				m.Register(wire.EKS, eksService{}.handlers()...)
+				m.Register(wire.STS, stsService{}.handlers()...)
 				r := httptest.NewRequest(http.MethodPost, "http://coracle.test/clusters", body)
 				if test.service == "" {
 					r.URL.Path = "/"
@@ -110,7 +110,7 @@ func TestLargeBodiesShareTheirMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 256 << 10
 		m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: size, MaxBodies: 2*size - 1})
-		m.Register(wire.EKS, eksService{})
+		m.Register(wire.EKS, eksService{}.handlers()...)
 		body := strings.Repeat(" ", size-2) + "{}"
 		send := func(in io.Reader) chan *httptest.ResponseRecorder {
 			r := httptest.NewRequest(http.MethodPost, "http://coracle.test/clusters", in)
@@ -157,7 +157,7 @@ func TestOneSourceDoesNotTakeTheMemoryOfBodies(t *testing.T) {
 		m := wire.NewMux(wire.Options{
 			Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler), MaxBody: 256 << 10, MaxBodies: 2 << 20,
 		})
-		m.Register(wire.EKS, eksService{})
+		m.Register(wire.EKS, eksService{}.handlers()...)
 		body := strings.Repeat(" ", 100<<10) + "{}"
 		send := func(source string, in io.Reader) chan int {
 			r := httptest.NewRequest(http.MethodPost, "http://coracle.test/clusters", in)
@@ -207,8 +207,8 @@ func TestManyValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	const many = 250_000
 	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{deny: []string{"eks:CreateCluster", "iam:ListRoles"}}, Logger: slog.New(slog.DiscardHandler)})
-	m.Register(wire.EKS, eksService{})
-	m.Register(wire.IAM, iamService{})
+	m.Register(wire.EKS, eksService{}.handlers()...)
+	m.Register(wire.IAM, iamService{}.handlers()...)
 	var form strings.Builder
 	form.WriteString("Action=ListRoles&Version=2010-05-08")
 	for i := range 20_000 {

@@ -105,10 +105,8 @@ func sendTarget(t *testing.T, m *wire.Mux, target, headers string) {
 	}
 }
 
-// claiming is a service whose targets name condition keys of the request, as one might that copies what users write.
-type claiming struct{ eksService }
-
-func (claiming) Targets(context.Context, string, any) ([]wire.Target, error) {
+// claiming returns targets with condition keys that every request has, as a service might that copies what users write.
+func claiming(context.Context, string, *eks.ListClustersInput) ([]wire.Target, error) {
 	return []wire.Target{{Action: "eks:ListClusters", Resource: "*", Conditions: map[string][]string{
 		"aws:SourceIp": {"203.0.113.7"}, "aws:SecureTransport": {"true"}, "aws:RequestTag/a": {"b"},
 	}}}, nil
@@ -118,7 +116,7 @@ func TestNoServiceReplacesGlobalConditionKeys(t *testing.T) {
 	t.Parallel()
 	p := &policy{}
 	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: p})
-	m.Register(wire.EKS, claiming{})
+	m.Register(wire.EKS, wire.Handle(eksService{}.ListClusters, claiming))
 	sendTarget(t, m, "/clusters", "")
 	got := conditionsOf(t, p)
 	if !slices.Equal(got["aws:SourceIp"], []string{"127.0.0.1"}) || !slices.Equal(got["aws:SecureTransport"], []string{"false"}) || !slices.Equal(got["aws:RequestTag/a"], []string{"b"}) {
@@ -133,7 +131,7 @@ func TestNewContextHasTheConditionsOfTheMux(t *testing.T) {
 	for _, server := range []func(http.Handler) *httptest.Server{httptest.NewServer, httptest.NewTLSServer} {
 		served, other := &policy{}, &policy{}
 		m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: served, Now: func() time.Time { return now }})
-		m.Register(wire.EKS, eksService{})
+		m.Register(wire.EKS, eksService{}.handlers()...)
 		s := server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx := wire.NewContext(r, alice, "us-west-2", other, now)
 			if err := wire.Authorize(ctx, wire.Target{Action: "eks:ListClusters", Resource: "*"}); err != nil {

@@ -9,11 +9,11 @@
 //
 //  1. The body is read, up to a limit.
 //  2. The signature is parsed; its credential scope names the service and the region. A request without one is refused unless
-//     the service declares the operation in Unsigned.
+//     [HandleUnsigned] serves the operation.
 //  3. The operation is found: by method and path (restJson1), by X-Amz-Target (awsJson), by the parameter Action (awsQuery, ec2Query).
 //  4. The credentials are looked up ([Credentials]) and the signature is verified.
 //  5. The request is decoded into the SDK's own input structure; required members and constraints are checked.
-//  6. The [Authorizer] is asked about the targets that the service names in Targets, or about the action on "*".
+//  6. The [Authorizer] is asked about the targets that the operation's [Targets] names, or about the action on "*".
 //  7. The method runs. Its output, or its error, is encoded for the protocol.
 //
 // An operation that answers with a stream of events has a method with the events as one more result:

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"reflect"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,31 +47,12 @@ type Mux struct {
 	routers    map[*Service]*routes
 }
 
-// Optional methods of a service beside its operations.
-type (
-	// TargetsOf names what an operation touches. Without it, or with an empty answer, a request needs "<prefix>:<Operation>" on "*".
-	TargetsOf interface {
-		Targets(ctx context.Context, operation string, input any) ([]Target, error)
-	}
-	// UnsignedOf lists operations that are served without a signature, such as AssumeRoleWithWebIdentity. They are not authorised either.
-	UnsignedOf interface{ Unsigned() []string }
-	// UnrestrictedOf lists operations that need a signature and no permission, such as GetCallerIdentity.
-	UnrestrictedOf interface{ Unrestricted() []string }
-	// HonoursDryRun marks an EC2 service whose methods look at DryRun themselves, and answer DryRunOperation after their own checks. For others
-	// the Mux answers it before the method, once the request is authorised.
-	HonoursDryRun interface{ HonoursDryRun() }
-)
-
-// served is one method of a registered service.
+// served is the handler of an operation, with the types that it has.
 type served struct {
-	method       reflect.Value // func(ctx, *Input) (*Output, error), or with events (*Output, iter.Seq2[Event, error], error)
-	in, out      reflect.Type  // structures
-	events       reflect.Type  // the union of the operation's events, nil for other operations
-	targets      TargetsOf
-	unsigned     bool
-	unrestricted bool
-	dryRun       int  // index of the input's DryRun, -1 without
-	honours      bool // the method looks at DryRun itself
+	Handler
+	in, out reflect.Type // structures
+	events  reflect.Type // the union of the operation's events, nil for other operations
+	dryRun  int          // index of the input's DryRun, -1 without
 }
 
 // NewMux returns a Mux without services. It panics without credentials or an authorizer: a front door without a lock is a mistake.
@@ -106,82 +86,44 @@ func NewMux(options Options) *Mux {
 	}
 }
 
-// Register serves the operations that impl has methods for. A service may be registered in several parts. It panics when impl has an exported method that is neither an
-// operation of the service nor one of the optional methods, when a method's types are not those of the operation, or when an operation is served twice: wiring
-// mistakes show at start.
-func (m *Mux) Register(service *Service, impl any) {
-	known := model.Load(service.Name)
-	v := reflect.ValueOf(impl)
-	t := v.Type()
-	targets, _ := impl.(TargetsOf)
-	_, honours := impl.(HonoursDryRun)
-	var unsigned, unrestricted []string
-	if u, ok := impl.(UnsignedOf); ok {
-		unsigned = u.Unsigned()
-	}
-	if u, ok := impl.(UnrestrictedOf); ok {
-		unrestricted = u.Unrestricted()
-	}
-	for i := range t.NumMethod() {
-		name := t.Method(i).Name
-		if _, ok := known.Operation(name); !ok {
-			switch {
-			case name == "Targets" && targets != nil, name == "Unsigned" && unsigned != nil, name == "Unrestricted" && unrestricted != nil, name == "HonoursDryRun" && honours:
-				continue
-			}
-			panic(fmt.Sprintf("wire: %v has the exported method %s, which is not an operation of %s", t, name, service.Name))
-		}
-		s := m.handle(service, name, v.Method(i))
-		s.targets, s.honours = targets, honours
-	}
-	for _, name := range slices.Concat(unsigned, unrestricted) {
-		s := m.registered[service][name]
-		if s == nil {
-			panic(fmt.Sprintf("wire: %v declares %s, which is not served", t, name))
-		}
-		s.unsigned = s.unsigned || slices.Contains(unsigned, name)
-		s.unrestricted = s.unrestricted || slices.Contains(unrestricted, name)
-	}
-}
-
-// Handle serves one operation with a function of the form func(ctx, *OpInput) (*OpOutput, error): [Mux.Register] for a single method.
-func (m *Mux) Handle(service *Service, operation string, function any) {
-	m.handle(service, operation, reflect.ValueOf(function))
-}
-
-func (m *Mux) handle(service *Service, name string, method reflect.Value) *served {
-	schema, ok := model.Load(service.Name).Operation(name)
-	switch {
-	case !ok:
-		panic(fmt.Sprintf("wire: %s is not an operation of %s", name, service.Name))
-	case schema.IsInputEventStream():
-		panic(fmt.Sprintf("wire: %s of %s reads an event stream, which wire does not serve", name, service.Name))
-	case m.registered[service][name] != nil:
-		panic(fmt.Sprintf("wire: %s of %s is served twice", name, service.Name))
-	}
-	s := &served{method: method, dryRun: -1}
-	if schema.IsOutputEventStream() {
-		s.checkStream(service, name, schema)
-	}
-	s.checkTypes(service, name)
-	if f, ok := s.in.FieldByName("DryRun"); ok && service.Protocol == EC2Query {
-		s.dryRun = f.Index[0]
-	}
+// Register serves operations of a service, which may be registered in several parts. It panics when a handler's types
+// are not those of an operation of the service, and when an operation is served twice: wiring mistakes show at start.
+func (m *Mux) Register(service *Service, handlers ...Handler) {
 	if m.registered[service] == nil {
 		m.registered[service] = map[string]*served{}
 	}
-	m.registered[service][name] = s
-	return s
+	for _, h := range handlers {
+		schema, ok := model.Load(service.Name).Operation(h.name)
+		switch {
+		case !ok:
+			panic(fmt.Sprintf("wire: %s is not an operation of %s", h.name, service.Name))
+		case schema.IsInputEventStream():
+			panic(fmt.Sprintf("wire: %s of %s reads an event stream, which wire does not serve", h.name, service.Name))
+		case m.registered[service][h.name] != nil:
+			panic(fmt.Sprintf("wire: %s of %s is served twice", h.name, service.Name))
+		}
+		s := &served{Handler: h, dryRun: -1}
+		if schema.IsOutputEventStream() {
+			s.checkStream(service, h.name, schema)
+		}
+		s.checkTypes(service, h.name)
+		if f, ok := s.in.FieldByName("DryRun"); ok && service.Protocol == EC2Query {
+			s.dryRun = f.Index[0]
+		}
+		m.registered[service][h.name] = s
+	}
 }
 
-// checkTypes panics unless the method is func(context.Context, *pkg.OpInput) (*pkg.OpOutput, error) of the service's SDK package.
+// checkTypes panics unless the method is func(context.Context, *pkg.OpInput) (*pkg.OpOutput, error) of the service's
+// SDK package.
 func (s *served) checkTypes(service *Service, name string) {
 	t := s.method.Type()
 	results := 2
 	if s.events != nil {
 		results = 3 // see checkStream
 	}
-	ok := t.NumIn() == 2 && t.NumOut() == results && t.In(0) == reflect.TypeFor[context.Context]() && t.Out(results-1) == reflect.TypeFor[error]() &&
+	ok := t.NumIn() == 2 && t.NumOut() == results &&
+		t.In(0) == reflect.TypeFor[context.Context]() && t.Out(results-1) == reflect.TypeFor[error]() &&
 		isSDKType(t.In(1), service, name+"Input") && isSDKType(t.Out(0), service, name+"Output")
 	if !ok {
 		panic(fmt.Sprintf("wire: method %s is %v; it must be func(context.Context, *%s.%sInput) (*%s.%sOutput, error)",
@@ -391,18 +333,15 @@ func (m *Mux) authorize(ctx context.Context, c *call, op *operation) error {
 	if op.served.unsigned || op.served.unrestricted {
 		return nil
 	}
-	var targets []Target
-	if op.served.targets != nil {
-		var err error
-		if targets, err = op.served.targets.Targets(ctx, op.name, c.input); err != nil {
-			return err
-		}
+	targets, err := op.served.targets(ctx, op.action, c.input)
+	if err != nil {
+		return err
 	}
 	if len(targets) == 0 {
 		targets = []Target{{Action: op.action, Resource: "*"}}
 	}
 	began := m.options.Now()
-	err := m.options.Authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
+	err = m.options.Authorizer.Authorize(ctx, c.caller, c.withConditions(targets))
 	observeDecision(err, m.options.Now().Sub(began))
 	return err
 }
@@ -418,7 +357,7 @@ func (op *operation) isDryRun(in reflect.Value) bool {
 // run calls the method. Only operations with events have an iterator of them.
 func (op *operation) run(ctx context.Context, in reflect.Value) (out, events reflect.Value, err error) {
 	dry := op.isDryRun(in)
-	if dry && !op.served.honours {
+	if dry && !op.served.checksDryRun {
 		return out, events, &Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.", Status: http.StatusPreconditionFailed}
 	}
 	results := op.served.method.Call([]reflect.Value{reflect.ValueOf(ctx), in})

@@ -81,11 +81,14 @@ func (eksService) CreateCluster(ctx context.Context, in *eks.CreateClusterInput)
 	return &eks.CreateClusterOutput{}, err
 }
 
-func (eksService) Targets(_ context.Context, op string, input any) ([]wire.Target, error) {
-	if in, ok := input.(*eks.DescribeClusterInput); ok {
-		return []wire.Target{{Action: "eks:" + op, Resource: "arn:aws:eks:us-west-2:111122223333:cluster/" + *in.Name}}, nil
+func (s eksService) handlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeCluster, func(_ context.Context, action string, in *eks.DescribeClusterInput) ([]wire.Target, error) {
+			return []wire.Target{{Action: action, Resource: "arn:aws:eks:us-west-2:111122223333:cluster/" + *in.Name}}, nil
+		}),
+		wire.Handle(s.ListClusters, wire.OnAll),
+		wire.Handle(s.CreateCluster, wire.OnAll),
 	}
-	return nil, nil
 }
 
 type iamService struct{}
@@ -98,6 +101,10 @@ func (iamService) ListRoles(context.Context, *iam.ListRolesInput) (*iam.ListRole
 	return &iam.ListRolesOutput{}, nil
 }
 
+func (s iamService) handlers() []wire.Handler {
+	return []wire.Handler{wire.Handle(s.GetRole, wire.OnAll), wire.Handle(s.ListRoles, wire.OnAll)}
+}
+
 type stsService struct{}
 
 func (stsService) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
@@ -107,15 +114,17 @@ func (stsService) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentit
 func (stsService) AssumeRoleWithWebIdentity(ctx context.Context, in *sts.AssumeRoleWithWebIdentityInput) (*sts.AssumeRoleWithWebIdentityOutput, error) {
 	return &sts.AssumeRoleWithWebIdentityOutput{Provider: aws.String(wire.RegionFrom(ctx) + wire.CallerFrom(ctx).ARN)}, nil
 }
-func (stsService) Unsigned() []string     { return []string{"AssumeRoleWithWebIdentity"} }
-func (stsService) Unrestricted() []string { return []string{"GetCallerIdentity"} }
+
+func (s stsService) handlers() []wire.Handler {
+	return []wire.Handler{wire.HandleUnrestricted(s.GetCallerIdentity), wire.HandleUnsigned(s.AssumeRoleWithWebIdentity)}
+}
 
 func newMux(t testing.TB, p *policy) *wire.Mux {
 	t.Helper()
 	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: p, Region: "eu-north-1", Logger: slog.New(slog.DiscardHandler), MaxBody: 1 << 16})
-	m.Register(wire.EKS, eksService{})
-	m.Register(wire.IAM, iamService{})
-	m.Register(wire.STS, stsService{})
+	m.Register(wire.EKS, eksService{}.handlers()...)
+	m.Register(wire.IAM, iamService{}.handlers()...)
+	m.Register(wire.STS, stsService{}.handlers()...)
 	return m
 }
 
@@ -315,26 +324,35 @@ func TestTheSignedPathIsTheOneThatIsServed(t *testing.T) {
 }
 
 func TestRegisterRefusesWhatIsNoOperation(t *testing.T) {
-	for name, impl := range map[string]any{"unknown method": extra{}, "wrong types": wrongTypes{}, "served twice": eksService{}} {
+	for name, handler := range map[string]wire.Handler{
+		"unknown operation": wire.HandleFunc("Frobnicate", eksService{}.ListClusters),
+		"wrong input":       wire.HandleFunc("DeleteCluster", eksService{}.CreateCluster),
+		"wrong output":      wire.Handle(deletesWithoutOutput, wire.OnAll),
+		"served twice":      wire.Handle(eksService{}.ListClusters, wire.OnAll),
+	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if recover() == nil {
 					t.Error("Register accepted it")
 				}
 			}()
-			newMux(t, &policy{}).Register(wire.EKS, impl)
+			newMux(t, &policy{}).Register(wire.EKS, handler)
 		})
 	}
 }
 
-type extra struct{}
-
-func (extra) Frobnicate() {}
-
-type wrongTypes struct{}
-
-func (wrongTypes) DeleteCluster(context.Context, *eks.CreateClusterInput) (*eks.DeleteClusterOutput, error) {
+func deletesWithoutOutput(context.Context, *eks.DeleteClusterInput) (*eks.CreateClusterOutput, error) {
 	return nil, nil
+}
+
+func TestNobodyServesAnOperationForEverybodyByMistake(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("an operation is served that says nothing of who may call it")
+		}
+	}()
+	wire.Handle(eksService{}.ListClusters, nil)
 }
 
 func TestMinimalInputPassesValidation(t *testing.T) {

@@ -48,7 +48,7 @@ func idOf(e logstypes.StartLiveTailResponseStream) string {
 
 func streamMux(events func(ctx context.Context) iter.Seq2[logstypes.StartLiveTailResponseStream, error]) *wire.Mux {
 	m := wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}, Logger: slog.New(slog.DiscardHandler)})
-	m.Register(wire.Logs, tail{events})
+	m.Register(wire.Logs, wire.HandleStream(tail{events}.StartLiveTail, wire.OnAll))
 	return m
 }
 
@@ -249,5 +249,5 @@ func TestRegisterWantsTheIteratorOfTheOperation(t *testing.T) {
 			t.Errorf("the panic says %q", p)
 		}
 	}()
-	wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}}).Register(wire.Logs, wrongStream{})
+	wire.NewMux(wire.Options{Credentials: keys{}, Authorizer: &policy{}}).Register(wire.Logs, wire.Handle(wrongStream{}.StartLiveTail, wire.OnAll))
 }

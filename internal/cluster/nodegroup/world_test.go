@@ -107,9 +107,9 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 
 	w.mux = wire.NewMux(wire.Options{Credentials: w, Authorizer: w, Region: worldRegion})
 	front := ec2service.New(ec2service.Options{Store: w.store})
-	w.mux.Register(wire.EC2, front)
-	w.mux.Register(wire.AutoScaling, autoscalingservice.New(autoscalingservice.Options{Store: w.store, EC2: front, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil)}))
-	w.mux.Register(wire.IAM, iamservice.New(w.store, nil, nil))
+	front.Register(w.mux)
+	autoscalingservice.New(autoscalingservice.Options{Store: w.store, EC2: front, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil)}).Register(w.mux)
+	iamservice.New(w.store, nil, nil).Register(w.mux)
 	w.scaling, w.ec2 = autoscaling.NewFromConfig(w.aws("AKIAROOT")), ec2.NewFromConfig(w.aws("AKIAROOT"))
 
 	ctx, cancel := context.WithCancel(context.Background())

@@ -60,8 +60,8 @@ func New(tb testing.TB) *AWS {
 	loopback := outbound.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}} // where tests have identity providers
 	a.Issuers = sts.NewIssuers(a.Store, loopback, quiet)
 	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity, Now: a.Now, Logger: quiet, Region: Region})
-	a.Mux.Register(wire.IAM, iam.New(a.Store, a.Identity, a.Now))
-	a.Mux.Register(wire.STS, sts.New(a.Store, a.Identity, a.Issuers, a.Now))
+	iam.New(a.Store, a.Identity, a.Now).Register(a.Mux)
+	sts.New(a.Store, a.Identity, a.Issuers, a.Now).Register(a.Mux)
 	server := httptest.NewServer(a.Mux)
 	tb.Cleanup(server.Close)
 	a.URL = server.URL

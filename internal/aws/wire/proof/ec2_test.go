@@ -44,7 +44,11 @@ func TestEC2Habits(t *testing.T) {
 	})
 	t.Run("a service may look at DryRun itself", func(t *testing.T) {
 		mux := wire.NewMux(wire.Options{Credentials: anyone{}, Authorizer: anything{}, Logger: slog.New(slog.DiscardHandler)})
-		mux.Register(wire.EC2, honourable{})
+		mux.Register(
+			wire.EC2,
+			wire.Handle(checking{}.DeleteVpc, wire.OnAll).CheckingDryRun(),
+			wire.Handle(checking{}.DeleteSubnet, wire.OnAll).CheckingDryRun(),
+		)
 		client := ec2.New(client.Options(), func(o *ec2.Options) { o.HTTPClient = transport{mux.Transport()} })
 		_, err := client.DeleteVpc(t.Context(), &ec2.DeleteVpcInput{VpcId: aws.String("vpc-1"), DryRun: aws.Bool(true)})
 		if c, _ := code(err); c != "InvalidVpcID.NotFound" {
@@ -104,15 +108,13 @@ func TestEC2Habits(t *testing.T) {
 	})
 }
 
-// honourable looks at DryRun in one method and forgets it in the other.
-type honourable struct{}
+// checking looks at DryRun in one method and forgets it in the other.
+type checking struct{}
 
-func (honourable) HonoursDryRun() {}
-
-func (honourable) DeleteVpc(_ context.Context, in *ec2.DeleteVpcInput) (*ec2.DeleteVpcOutput, error) {
+func (checking) DeleteVpc(_ context.Context, in *ec2.DeleteVpcInput) (*ec2.DeleteVpcOutput, error) {
 	return nil, wire.Errorf("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", *in.VpcId)
 }
 
-func (honourable) DeleteSubnet(context.Context, *ec2.DeleteSubnetInput) (*ec2.DeleteSubnetOutput, error) {
+func (checking) DeleteSubnet(context.Context, *ec2.DeleteSubnetInput) (*ec2.DeleteSubnetOutput, error) {
 	return &ec2.DeleteSubnetOutput{}, nil
 }

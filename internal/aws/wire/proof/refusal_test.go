@@ -27,12 +27,12 @@ func (nobody) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target)
 // A denied request has the code and message of its protocol, and the handler does not run: there is none.
 func TestDenied(t *testing.T) {
 	mux := wire.NewMux(wire.Options{Credentials: anyone{}, Authorizer: nobody{}, Logger: slog.New(slog.DiscardHandler)})
-	serve(mux, wire.EKS, "ListClusters", (*eks.Client).ListClusters)
-	serve(mux, wire.IAM, "ListUsers", (*iam.Client).ListUsers)
-	serve(mux, wire.EC2, "DescribeVpcs", (*ec2.Client).DescribeVpcs)
-	serve(mux, wire.KMS, "ListKeys", (*kms.Client).ListKeys)
-	serve(mux, wire.ECR, "DescribeRepositories", (*ecr.Client).DescribeRepositories)
-	serve(mux, wire.SQS, "ListQueues", (*sqs.Client).ListQueues)
+	serve(mux, wire.EKS, (*eks.Client).ListClusters)
+	serve(mux, wire.IAM, (*iam.Client).ListUsers)
+	serve(mux, wire.EC2, (*ec2.Client).DescribeVpcs)
+	serve(mux, wire.KMS, (*kms.Client).ListKeys)
+	serve(mux, wire.ECR, (*ecr.Client).DescribeRepositories)
+	serve(mux, wire.SQS, (*sqs.Client).ListQueues)
 	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://coracle.test"), HTTPClient: transport{mux.Transport()},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "AKIAEXAMPLE", SecretAccessKey: "secret"}, nil
@@ -64,10 +64,10 @@ func TestDenied(t *testing.T) {
 }
 
 // serve registers an operation whose handler must not be reached. The client's method gives its types.
-func serve[Client, In, Out, Options any](mux *wire.Mux, service *wire.Service, operation string, _ func(Client, context.Context, *In, ...func(*Options)) (*Out, error)) {
-	mux.Handle(service, operation, func(context.Context, *In) (*Out, error) {
+func serve[Client, In, Out, Options any](mux *wire.Mux, service *wire.Service, _ func(Client, context.Context, *In, ...func(*Options)) (*Out, error)) {
+	mux.Register(service, wire.Handle(func(context.Context, *In) (*Out, error) {
 		panic("the handler of a denied request runs")
-	})
+	}, wire.OnAll))
 }
 
 // ECR writes its sentences differently.
