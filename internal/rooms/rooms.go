@@ -63,10 +63,11 @@ var Rules = []Rule{
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"}, "it knows the kernel, and no machine"},
 	{"cmd/node", []string{"internal/descriptor", "internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
+	{"internal/kube/client", []string{"internal/outbound"}, []string{"github.com/aws", "os/exec"}, "clients of API servers, whosever"},
 	{"internal/kube/managedfields", nil, append([]string{"github.com/aws"}, world...), "it decodes managed fields: pure"},
 	{"internal/audit", []string{"internal/kube/managedfields", "internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
-	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/kube/managedfields", "internal/logs/events",
+	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/kube", "internal/logs/events",
 		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/filelock", "internal/environment"}, nil,
 		"controllers talk to AWS services as clients do, through the SDK"},
 

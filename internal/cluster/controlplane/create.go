@@ -88,7 +88,7 @@ func (c *Controller) start(ctx context.Context, p plane) (version string, err er
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
-	return c.serverVersion(ctx, p)
+	return c.serverVersion(p)
 }
 
 // startControllers starts the controller manager and then, once it has made what users and tools
@@ -110,13 +110,13 @@ func (c *Controller) startControllers(ctx context.Context, p plane, specs []proc
 
 // awaitServing waits until the API server answers at all.
 func (c *Controller) awaitServing(ctx context.Context, p plane, name string) error {
-	config, client, err := c.bootstrapClient(p)
+	clients, err := c.bootstrapClient(p)
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
+	defer clients.Close()
 	return c.await(ctx, name, c.o.StartTimeout, func(ctx context.Context) error {
-		_, err := get(ctx, client, config.Host+"/version")
+		_, err := get(ctx, clients.HTTP, p.url()+"/version")
 		return err
 	})
 }

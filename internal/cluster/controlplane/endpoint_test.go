@@ -388,11 +388,16 @@ func (v *vpc) egress(c record.Cluster) {
 	client, host := v.daemon.client(c, "admin", "system:masters")
 	put := func(path, body string) (int, string) {
 		v.Helper()
-		status, answer, err := send(v.Context(), client, http.MethodPost, host+path, "application/json", "test", []byte(body))
+		response, err := client.Post(host+path, "application/json", strings.NewReader(body))
 		if err != nil {
 			v.Fatal(err)
 		}
-		return status, string(answer)
+		defer response.Body.Close()
+		answer, err := io.ReadAll(response.Body)
+		if err != nil {
+			v.Fatal(err)
+		}
+		return response.StatusCode, string(answer)
 	}
 	must := func(path, body string) {
 		v.Helper()

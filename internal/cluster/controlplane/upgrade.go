@@ -9,6 +9,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -63,7 +64,7 @@ func (c *Controller) replace(ctx context.Context, cluster record.Cluster, minor 
 	if err := c.bootstrap(ctx, p); err != nil {
 		return err
 	}
-	version, err := c.serverVersion(ctx, p)
+	version, err := c.serverVersion(p)
 	if err != nil {
 		return err
 	}
@@ -75,13 +76,13 @@ func (c *Controller) replace(ctx context.Context, cluster record.Cluster, minor 
 // awaitHealthy waits until a component other than the API server says that it is well.
 func (c *Controller) awaitHealthy(ctx context.Context, p plane, name string) error {
 	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: p.keys.ca.pem}}
-	client, err := clientFor(config)
+	clients, err := client.New(config, "")
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
+	defer clients.Close()
 	return c.await(ctx, name, c.o.UpgradeTimeout, func(ctx context.Context) error {
-		_, err := get(ctx, client, healthURL(p, componentOf(name)))
+		_, err := get(ctx, clients.HTTP, healthURL(p, componentOf(name)))
 		return err
 	})
 }
