@@ -161,7 +161,7 @@ func apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstr
 		case apierrors.IsAlreadyExists(err) && !overwrite:
 			return nil
 		case apierrors.IsAlreadyExists(err):
-			return change(ctx, resource, applied)
+			return merge(ctx, resource, applied)
 		case namespaceMissing(err), apierrors.IsTooManyRequests(err):
 			// A new API server makes the namespaces default and kube-system a moment after it is ready.
 		default:
@@ -175,8 +175,8 @@ func apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstr
 	}
 }
 
-// change merges an object into the one that exists.
-func change(ctx context.Context, resource dynamic.ResourceInterface, applied *unstructured.Unstructured) error {
+// merge merges an object into the one that exists.
+func merge(ctx context.Context, resource dynamic.ResourceInterface, applied *unstructured.Unstructured) error {
 	patch, err := applied.MarshalJSON()
 	if err != nil {
 		return err
