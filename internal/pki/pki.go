@@ -6,7 +6,6 @@
 package pki
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -23,6 +22,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 const (
@@ -260,23 +261,10 @@ func serial() *big.Int {
 	return n
 }
 
-// writeFile replaces a file at once, so that a reader or a crash never sees half of it. Nobody else can read it.
+// writeFile replaces a file at once, unless it has that content. Nobody else can read it.
 func writeFile(name string, data []byte) error {
-	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
-		return os.Chmod(name, 0o600)
-	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return os.Rename(f.Name(), name)
+	return durable.EnsureFile(name, data, 0o600)
 }

@@ -27,6 +27,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -492,28 +493,10 @@ func parseCertificate(data []byte) (*x509.Certificate, error) {
 
 // ensureFile makes a private file hold content, in one step, and leaves it alone if it does.
 func ensureFile(name string, content []byte) error {
-	have, err := os.ReadFile(name)
-	if err == nil && bytes.Equal(have, content) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(name), ".new-*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name()) // gone already when all went well
-	if _, err := temp.Write(content); err != nil {
-		return errors.Join(err, temp.Close())
-	}
-	if err := temp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), name)
+	return durable.EnsureFile(name, content, 0o600)
 }
 
 // firstServiceIPs are the addresses of the service "kubernetes": the first of each service range.
