@@ -1,5 +1,5 @@
-// Package durable replaces files at once: a reader finds the old content or the new one, and so does whoever starts after a crash
-// of the machine.
+// Package durable replaces files at once: a reader finds the old content or the new one, and so does whoever starts
+// after a crash of the machine.
 package durable
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// WriteFile replaces a file, or creates it, with exactly these permissions. Its content is on disk before it has the name.
+// WriteFile replaces a file, or creates it, with exactly these permissions. Its content is on disk before it has the
+// name.
 func WriteFile(name string, data []byte, perm fs.FileMode) error {
 	pending, err := Create(name, perm)
 	if err != nil {

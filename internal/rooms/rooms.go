@@ -78,7 +78,7 @@ var Rules = []Rule{
 	{"internal/durable", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it replaces files, whosever"},
 	{"internal/filelock", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it locks a file, whosever"},
 	{"internal/etcd", []string{"internal/durable", "internal/pki", "internal/port"}, []string{"github.com/aws", "k8s.io"}, "it runs etcd, whatever is in it"},
-	{"internal/pki", []string{"internal/durable"}, []string{"github.com/aws", "k8s.io"}, "it makes certificates, whosever"},
+	{"internal/pki", []string{"internal/durable"}, []string{"github.com/aws", "os/exec"}, "it issues certificates for any component"},
 	{"internal/port", nil, world, "it chooses a number"},
 	{"internal/connlimit", nil, world, "it counts connections"},
 	{"internal/datadir", []string{"internal/durable"}, []string{"os/exec", "github.com/aws", "k8s.io"}, "it names files"},

@@ -24,12 +24,13 @@ import (
 )
 
 const (
-	// User is who EKS is to a cluster when it keeps add-ons; agent is its user agent in the audit log, that of Go's HTTP client
-	// over HTTP/1.1.
+	// User is who EKS is to a cluster when it keeps add-ons; agent is its user agent in the audit log, that of Go's HTTP
+	// client over HTTP/1.1.
 	User  = "eks:addon-manager"
 	agent = "Go-http-client/1.1"
 
-	// requestTimeout is how long the API server may take for a write, in its own words; patience on this side is a bit longer.
+	// requestTimeout is how long the API server may take for a write, in its own words; patience on this side is a bit
+	// longer.
 	requestTimeout = "10s"
 	answerTimeout  = 15 * time.Second
 	atOnce         = 16 // requests
@@ -58,8 +59,8 @@ func newRequester(config *rest.Config) (*requester, error) {
 	}, nil
 }
 
-// writeTimeout adds the timeout that EKS gives the API server for its writes. client-go adds its own to reads, too, and does not
-// wait longer itself.
+// writeTimeout adds the timeout that EKS gives the API server for its writes. client-go adds its own to reads, too, and
+// does not wait longer itself.
 type writeTimeout struct{ next http.RoundTripper }
 
 // WrappedRoundTripper lets the connections be closed.
@@ -108,7 +109,8 @@ func defined(o *unstructured.Unstructured) (group, plural, kind string, namespac
 			versions = append(versions, fmt.Sprint(m["name"]))
 		}
 	}
-	return text("spec", "group"), text("spec", "names", "plural"), text("spec", "names", "kind"), text("spec", "scope") == "Namespaced", versions
+	group, plural, kind = text("spec", "group"), text("spec", "names", "plural"), text("spec", "names", "kind")
+	return group, plural, kind, text("spec", "scope") == "Namespaced", versions
 }
 
 // mapping returns the resource of a kind.

@@ -115,7 +115,9 @@ func kubernetesEndpoints(p plane) []*unstructured.Unstructured {
 	var addresses, endpoints []any
 	for _, ip := range ips {
 		addresses = append(addresses, map[string]any{"ip": ip.String()})
-		endpoints = append(endpoints, map[string]any{"addresses": []any{ip.String()}, "conditions": map[string]any{"ready": true}})
+		endpoints = append(endpoints, map[string]any{
+			"addresses": []any{ip.String()}, "conditions": map[string]any{"ready": true},
+		})
 	}
 	if len(ips) == 0 {
 		return nil

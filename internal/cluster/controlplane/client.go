@@ -47,13 +47,13 @@ func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user st
 }
 
 func (c *Controller) config(k keys, endpoint, user string, groups ...string) (*rest.Config, error) {
-	certPEM, keyPEM, err := k.ca.sign(leaf{user: user, groups: groups}, c.clock.Now())
+	pair, err := k.ca.IssueAt(clientLeaf(user, groups...), c.clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	return &rest.Config{
 		Host:            endpoint,
-		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.pem, CertData: certPEM, KeyData: keyPEM},
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.PEM, CertData: pair.Certificate, KeyData: pair.Key},
 		QPS:             -1, // API priority and fairness decides, not the client
 	}, nil
 }

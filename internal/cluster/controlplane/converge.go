@@ -33,12 +33,14 @@ func transitionOf(seen record.ControlPlane, minor string) transition {
 	return maintain
 }
 
-// Converge creates, maintains or upgrades the control plane of a cluster, of which seen is what was observed last: it runs the
-// components of the minor version in the way in which the cluster's row configures them, and ends the updates that asked for
-// what is then so. A cluster in which nothing has to change costs a few reads.
+// Converge creates, maintains or upgrades the control plane of a cluster, of which seen is what was observed last: it
+// runs the components of the minor version in the way in which the cluster's row configures them, and ends the updates
+// that asked for what is then so. A cluster in which nothing has to change costs a few reads.
 //
 // Each step finds out for itself whether it has been taken.
-func (c *Controller) Converge(ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string) error {
+func (c *Controller) Converge(
+	ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string,
+) error {
 	began := c.clock.Now()
 	open, err := c.openUpdates(ctx, cluster)
 	if err != nil {
@@ -73,7 +75,8 @@ func (c *Controller) Converge(ctx context.Context, cluster record.Cluster, seen 
 		if err != nil {
 			return err
 		}
-		c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version, "endpoint", p.endpoint(), "took", c.clock.Since(began))
+		c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version,
+			"endpoint", p.endpoint(), "took", c.clock.Since(began))
 	}
 	if err := c.tidy(ctx, cluster, components); err != nil {
 		return err
@@ -88,7 +91,9 @@ func (c *Controller) Converge(ctx context.Context, cluster record.Cluster, seen 
 }
 
 // run prepares what the components stand on, runs them, and puts EKS's objects into the cluster.
-func (c *Controller) run(ctx context.Context, cluster record.Cluster, minor string, change transition) (plane, components, error) {
+func (c *Controller) run(
+	ctx context.Context, cluster record.Cluster, minor string, change transition,
+) (plane, components, error) {
 	p, err := c.prepare(ctx, cluster, minor)
 	if err != nil {
 		return p, components{}, err
@@ -122,7 +127,8 @@ func (c *Controller) ensure(ctx context.Context, p plane, specs components) (api
 	return apiServer, c.bootstrap(ctx, p)
 }
 
-// recordVersion records that a new cluster is ready, or that the version of an upgrade serves, and returns that in full.
+// recordVersion records that a new cluster is ready, or that the version of an upgrade serves, and returns that in
+// full.
 func (c *Controller) recordVersion(ctx context.Context, p plane, change transition) (string, error) {
 	version, err := c.serverVersion(p)
 	if err != nil {
@@ -146,23 +152,28 @@ func (c *Controller) recordVersion(ctx context.Context, p plane, change transiti
 	return version, nil
 }
 
-// fail records why a cluster cannot be created, or ends the version updates of an upgrade that failed and restores the version
-// that serves. Any other failure is given back, and the step is tried again.
+// fail records why a cluster cannot be created, or ends the version updates of an upgrade that failed and restores the
+// version that serves. Any other failure is given back, and the step is tried again.
 func (c *Controller) fail(
-	ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string, open []store.Row[record.Update], failure error,
+	ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string,
+	open []store.Row[record.Update], failure error,
 ) error {
 	var unbuilt *unbuiltError
 	change := transitionOf(seen, minor)
 	if change == create && errors.As(failure, &unbuilt) { // trying again will not help
 		return c.observe(ctx, cluster, func(o *record.ControlPlane) { o.Failed = unbuilt.Error() })
 	}
-	open = slices.DeleteFunc(open, func(r store.Row[record.Update]) bool { return r.Value.Type != ekstypes.UpdateTypeVersionUpdate })
+	open = slices.DeleteFunc(open, func(r store.Row[record.Update]) bool {
+		return r.Value.Type != ekstypes.UpdateTypeVersionUpdate
+	})
 	if change != upgrade || ctx.Err() != nil || len(open) == 0 {
 		return failure
 	}
-	c.log.Error("upgrade failed; the former version serves", "cluster", cluster.Name, "from", seen.Version, "to", minor, "error", failure)
+	c.log.Error("upgrade failed; the former version serves", "cluster", cluster.Name,
+		"from", seen.Version, "to", minor, "error", failure)
 	crashUpgradeFailing.Here()
-	failure = fmt.Errorf("the upgrade from %s to %s failed, and %s serves again: %w", seen.Version, minor, seen.Version, failure)
+	failure = fmt.Errorf("the upgrade from %s to %s failed, and %s serves again: %w",
+		seen.Version, minor, seen.Version, failure)
 	// The end of the update makes the former version the wanted one.
 	return errors.Join(c.endUpdates(ctx, open, failure), c.Converge(ctx, cluster, seen, seen.Version))
 }

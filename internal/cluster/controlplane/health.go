@@ -54,7 +54,7 @@ func issueCode(err error) ekstypes.ClusterIssueCode {
 
 // awaitHealthy waits until a component other than the API server says that it is well.
 func (c *Controller) awaitHealthy(ctx context.Context, p plane, name string) error {
-	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: p.keys.ca.pem}}
+	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: p.keys.ca.PEM}}
 	clients, err := client.New(config, "")
 	if err != nil {
 		return err

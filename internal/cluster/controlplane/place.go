@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// place chooses the ports and the public address of a cluster, records them, and leads the first of the ports to the API
-// server. They stay the same, unless another program took a port while its owner was down.
+// place chooses the ports and the public address of a cluster, records them, and leads the first of the ports to the
+// API server. They stay the same, unless another program took a port while its owner was down.
 func (c *Controller) place(ctx context.Context, p *plane) error {
 	c.ports.Lock()
 	defer c.ports.Unlock()
@@ -70,7 +70,9 @@ type places struct {
 }
 
 // recordedPlaces returns the observed row of a cluster, and the places of all clusters.
-func (c *Controller) recordedPlaces(ctx context.Context, cluster record.Cluster) (own record.ControlPlane, all places, err error) {
+func (c *Controller) recordedPlaces(
+	ctx context.Context, cluster record.Cluster,
+) (own record.ControlPlane, all places, err error) {
 	planes, err := c.planes.List(ctx, "")
 	if err != nil {
 		return own, all, err
@@ -90,7 +92,8 @@ func (c *Controller) recordedPlaces(ctx context.Context, cluster record.Cluster)
 	return own, all, nil
 }
 
-// choosePort returns the port that the cluster has, if there is one and it is usable, or a free one, which is taken from then on.
+// choosePort returns the port that the cluster has, if there is one and it is usable, or a free one, which is taken
+// from then on.
 func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, taken *places) (int, error) {
 	if own != 0 && usable {
 		return own, nil
@@ -111,7 +114,7 @@ func (c *Controller) recordPlace(ctx context.Context, p *plane, publicAddress st
 	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
 		o.Port, o.ServerPort, o.SparePort = p.port, p.server, p.spare
 		o.PublicAddress, o.Endpoint = publicAddress, p.endpoint()
-		o.CertificateAuthority = p.keys.ca.pem
+		o.CertificateAuthority = p.keys.ca.PEM
 		o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
 	})
 }

@@ -1,5 +1,5 @@
-// Package client makes client-go's clients of API servers in the way that EKS's controllers need them: with connections of their
-// own, without retries, and with the requests of kubectl where EKS uses kubectl.
+// Package client makes client-go's clients of API servers in the way that EKS's controllers need them: with connections
+// of their own, without retries, and with the requests of kubectl where EKS uses kubectl.
 package client
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
-// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object. For a kind of an
-// aggregated API, a pod of the cluster's users answers.
+// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object. For a kind of
+// an aggregated API, a pod of the cluster's users answers.
 const MaxAnswer = 32 << 20
 
 // discoveryTimeout ends requests of discovery, which take no context.

@@ -33,8 +33,8 @@ func WithLastApplied(o *unstructured.Unstructured) (*unstructured.Unstructured, 
 	return applied, nil
 }
 
-// BuiltIn returns the client of the resource to which an object of a kind of Kubernetes' own belongs. Their names follow from
-// their kinds, so that nothing has to be discovered.
+// BuiltIn returns the client of the resource to which an object of a kind of Kubernetes' own belongs. Their names
+// follow from their kinds, so that nothing has to be discovered.
 func BuiltIn(objects dynamic.Interface, o *unstructured.Unstructured) dynamic.ResourceInterface {
 	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	if namespace := o.GetNamespace(); namespace != metav1.NamespaceNone {

@@ -11,7 +11,8 @@ func TestWithLastApplied(t *testing.T) {
 	t.Parallel()
 	for _, annotations := range []string{``, `"annotations":{"a":"b"},`} {
 		o := &unstructured.Unstructured{}
-		if err := o.UnmarshalJSON([]byte(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{%s"name":"x"}}`, annotations))); err != nil {
+		text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{%s"name":"x"}}`, annotations)
+		if err := o.UnmarshalJSON([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		applied, err := WithLastApplied(o)

@@ -77,7 +77,8 @@ func TestOwnership(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.path, got, c.want)
 		}
 	}
-	if left := entries[0].Without(fieldpath.NewSet(fieldpath.MakePathOrDie("data", "x"))); left.Owns(fieldpath.MakePathOrDie("data", "x")) ||
+	x := fieldpath.MakePathOrDie("data", "x")
+	if left := entries[0].Without(fieldpath.NewSet(x)); left.Owns(x) ||
 		!left.Owns(fieldpath.MakePathOrDie("spec", "limits")) || !left.SameManager(entries[0]) {
 		t.Errorf("without .data.x it owns %s", left.Fields)
 	}
