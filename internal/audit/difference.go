@@ -9,6 +9,8 @@ import (
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/coracle-eks/coracle/internal/kube/managedfields"
 )
 
 // Change is a field that has another value than before.
@@ -60,9 +62,9 @@ type differ struct {
 // wanted; noise always is.
 func difference(before, after version, status bool) []Change {
 	d := differ{keys: map[string][]string{}, sets: map[string]bool{".metadata.finalizers": true}}
-	for _, owned := range [][]owner{before.owners, after.owners} {
+	for _, owned := range [][]managedfields.Entry{before.owners, after.owners} {
 		for _, o := range owned {
-			for p := range o.fields.All() {
+			for p := range o.Fields.All() {
 				d.learn(p)
 			}
 		}

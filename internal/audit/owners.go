@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,19 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/coracle-eks/coracle/internal/kube/managedfields"
 )
 
-// owner is an entry of metadata.managedFields: a field manager with the fields that it owns.
-type owner struct {
-	manager     string
-	operation   metav1.ManagedFieldsOperationType
-	subresource string
-	fields      *fieldpath.Set
-	leaves      *fieldpath.Set
-}
-
-// name distinguishes the entries of a manager: "kubectl", "kubectl on scale".
-func (o owner) name() string { return managerName(o.manager, o.subresource) }
+// managerOf distinguishes the entries of a manager: "kubectl", "kubectl on scale".
+func managerOf(e managedfields.Entry) string { return managerName(e.Manager, e.Subresource) }
 
 func managerName(manager, subresource string) string {
 	if subresource != "" {
@@ -31,70 +22,29 @@ func managerName(manager, subresource string) string {
 	return manager
 }
 
-// same reports whether it is the same manager's entry of another version.
-func (o owner) same(other owner) bool {
-	return o.manager == other.manager && o.operation == other.operation && o.subresource == other.subresource
-}
-
 // version is an object as one response showed it.
 type version struct {
 	object   map[string]any
 	revision uint64
-	owners   []owner
+	owners   []managedfields.Entry
 }
 
 func newVersion(obj map[string]any) version {
-	v := version{object: obj, revision: revision(obj)}
-	for _, entry := range list(obj, "metadata", "managedFields") {
-		raw, err := json.Marshal(entry)
-		if err != nil {
-			continue
-		}
-		var m metav1.ManagedFieldsEntry
-		if json.Unmarshal(raw, &m) != nil || m.FieldsV1 == nil {
-			continue
-		}
-		set := &fieldpath.Set{}
-		if set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) != nil {
-			continue
-		}
-		v.owners = append(v.owners, owner{m.Manager, m.Operation, m.Subresource, set, set.Leaves()})
-	}
-	return v
+	owners, _ := managedfields.Read(obj) // a log may have cut off an entry; the others still count
+	return version{object: obj, revision: revision(obj), owners: owners}
 }
 
 // owns reports whether the entry has a field: itself, or something in it.
-func (o owner) owns(path fieldpath.Path) bool {
-	return o.fields.Has(path) || !o.below(path).Empty()
-}
-
-// ownsAround reports whether the entry has a field as a part of an atomic one.
-func (o owner) ownsAround(path fieldpath.Path) bool {
-	for n := len(path) - 1; n > 0; n-- {
-		if o.leaves.Has(path[:n]) {
-			return true
-		}
-	}
-	return false
-}
-
-// below is the part of the set under a path.
-func (o owner) below(path fieldpath.Path) *fieldpath.Set {
-	set := o.fields
-	for _, e := range path {
-		set = set.WithPrefix(e)
-	}
-	return set
-}
+func owns(e managedfields.Entry, path fieldpath.Path) bool { return e.Owns(path) || e.OwnsBelow(path) }
 
 // managersOf names who owns a field, in alphabetical order. Who owns what it is in owns the field only if nobody has
 // the field itself: an owner of a map such as .data that isn't atomic owns that there is a map, not what others put into it.
 func (v version) managersOf(path fieldpath.Path) []string {
-	for _, owns := range []func(owner, fieldpath.Path) bool{owner.owns, owner.ownsAround} {
+	for _, owns := range []func(managedfields.Entry, fieldpath.Path) bool{owns, managedfields.Entry.OwnsAround} {
 		var names []string
 		for _, o := range v.owners {
-			if owns(o, path) && !slices.Contains(names, o.name()) {
-				names = append(names, o.name())
+			if name := managerOf(o); owns(o, path) && !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 		if names != nil {
@@ -113,7 +63,9 @@ func attribute(changes []Change, before, after version, manager, subresource str
 		c := &changes[i]
 		c.Owners = after.managersOf(c.path)
 		for _, was := range before.managersOf(c.path) {
-			still := func(o owner) bool { return o.name() == was && (o.owns(c.path) || o.ownsAround(c.path)) }
+			still := func(o managedfields.Entry) bool {
+				return managerOf(o) == was && (owns(o, c.path) || o.OwnsAround(c.path))
+			}
 			if !slices.ContainsFunc(after.owners, still) {
 				c.Lost = append(c.Lost, was)
 			}
@@ -147,16 +99,15 @@ func (v version) scaled(replicas any, rev uint64, manager string) version {
 		return v
 	}
 	path := fieldpath.MakePathOrDie("spec", "replicas")
-	acting := owner{manager: manager, operation: metav1.ManagedFieldsOperationUpdate, subresource: "scale", fields: fieldpath.NewSet(path)}
-	acting.leaves = acting.fields.Leaves()
-	owners := []owner{acting}
+	acting := managedfields.New(metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "scale",
+	}, fieldpath.NewSet(path))
+	owners := []managedfields.Entry{acting}
 	for _, o := range v.owners {
-		if o.same(acting) {
+		if o.SameManager(acting) {
 			continue
 		}
-		o.fields = o.fields.Difference(acting.fields)
-		o.leaves = o.fields.Leaves()
-		if !o.fields.Empty() {
+		if o = o.Without(acting.Fields); !o.Fields.Empty() {
 			owners = append(owners, o)
 		}
 	}
@@ -191,18 +142,18 @@ func ownership(before, after version, changes []Change) []Ownership {
 	empty := &fieldpath.Set{}
 	for _, o := range after.owners {
 		was := empty
-		if i := slices.IndexFunc(before.owners, o.same); i >= 0 {
-			was = before.owners[i].leaves
+		if i := slices.IndexFunc(before.owners, o.SameManager); i >= 0 {
+			was = before.owners[i].Leaves
 		}
-		h := Ownership{Manager: o.name(), Gained: paths(o.leaves.Difference(was)), Lost: paths(was.Difference(o.leaves))}
+		h := Ownership{Manager: managerOf(o), Gained: paths(o.Leaves.Difference(was)), Lost: paths(was.Difference(o.Leaves))}
 		if len(h.Gained)+len(h.Lost) > 0 {
 			all = append(all, h)
 		}
 	}
 	for _, o := range before.owners {
-		if !slices.ContainsFunc(after.owners, o.same) {
-			if lost := paths(o.leaves); len(lost) > 0 {
-				all = append(all, Ownership{Manager: o.name(), Lost: lost})
+		if !slices.ContainsFunc(after.owners, o.SameManager) {
+			if lost := paths(o.Leaves); len(lost) > 0 {
+				all = append(all, Ownership{Manager: managerOf(o), Lost: lost})
 			}
 		}
 	}

@@ -155,7 +155,7 @@ func (s *Story) conflicts(status *metav1.Status, request any, key string, last v
 func (v version) find(written string) fieldpath.Path {
 	var found fieldpath.Path
 	for _, o := range v.owners {
-		o.fields.Iterate(func(p fieldpath.Path) { // All goes on after a break, and panics
+		o.Fields.Iterate(func(p fieldpath.Path) { // All goes on after a break, and panics
 			if found == nil && p.String() == written {
 				found = p.Copy()
 			}

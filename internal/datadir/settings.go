@@ -1,13 +1,12 @@
 package datadir
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // Settings are what was chosen for a data directory. They hold until a flag of "coracle serve"
@@ -53,19 +52,10 @@ func (d Dir) WriteSettings(s Settings) error {
 	return d.Write(d.SettingsFile(), append(data, '\n'), 0o600)
 }
 
-// Write replaces a file at once: a reader or a crash never sees half of it.
+// Write replaces a file at once, unless it has that content: a reader or a crash never sees half of it.
 func (d Dir) Write(name string, data []byte, mode fs.FileMode) error {
-	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
-		return os.Chmod(name, mode)
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
+	if err := durable.EnsureFile(name, data, mode); err != nil {
 		return d.explain(err)
 	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return d.explain(err)
-	}
-	return os.Rename(f.Name(), name)
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/port"
 )
@@ -82,12 +83,7 @@ func ensurePort(dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	file := filepath.Join(dir, "settings.json")
-	temporary := file + ".new"
-	if err := os.WriteFile(temporary, data, 0o600); err != nil {
-		return 0, err
-	}
-	return p, os.Rename(temporary, file)
+	return p, durable.WriteFile(filepath.Join(dir, "settings.json"), data, 0o600)
 }
 
 // Args are the arguments after the program's name that run this etcd.

@@ -1,15 +1,15 @@
 package fields
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/coracle-eks/coracle/internal/kube/managedfields"
 )
 
 // EKS is the field manager of EKS's add-ons.
@@ -24,8 +24,8 @@ type Manager struct {
 	Time        time.Time `json:"time,omitzero"` // of its last change
 	Fields      int       `json:"fields"`        // how many it owns
 
-	label       string
-	set, leaves *fieldpath.Set
+	label string
+	owned managedfields.Entry
 }
 
 // Object is a version of an object with its owners.
@@ -37,18 +37,18 @@ type Object struct {
 // Read reads the managed fields of an object; nil makes an Object without fields.
 func Read(content map[string]any) (Object, error) {
 	o := Object{Content: content}
-	for _, entry := range (&unstructured.Unstructured{Object: content}).GetManagedFields() {
-		m := Manager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource, APIVersion: entry.APIVersion, set: &fieldpath.Set{}}
+	entries, err := managedfields.Read(content)
+	if err != nil {
+		return o, err
+	}
+	for _, entry := range entries {
+		m := Manager{
+			Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource,
+			APIVersion: entry.APIVersion, Fields: entry.Leaves.Size(), owned: entry,
+		}
 		if entry.Time != nil {
 			m.Time = entry.Time.UTC()
 		}
-		if entry.FieldsV1 != nil {
-			if err := m.set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
-				return o, fmt.Errorf("the fields of manager %s: %w", m.Name, err)
-			}
-		}
-		m.leaves = m.set.Leaves()
-		m.Fields = m.leaves.Size()
 		o.Managers = append(o.Managers, m)
 	}
 	for i := range o.Managers {
@@ -87,9 +87,9 @@ func (o Object) owners(path fieldpath.Path) []string {
 	var exact, around []string
 	for _, m := range o.Managers {
 		switch {
-		case m.set.Has(path):
+		case m.owned.Owns(path):
 			exact = append(exact, m.label)
-		case m.around(path):
+		case m.owned.OwnsAround(path):
 			around = append(around, m.label)
 		}
 	}
@@ -102,16 +102,7 @@ func (o Object) owners(path fieldpath.Path) []string {
 // atomic reports whether somebody owns a field with all that is in it, as a whole.
 func (o Object) atomic(path fieldpath.Path) bool {
 	for _, m := range o.Managers {
-		if m.leaves.Has(path) {
-			return true
-		}
-	}
-	return false
-}
-
-func (m Manager) around(path fieldpath.Path) bool {
-	for n := len(path) - 1; n > 0; n-- {
-		if m.leaves.Has(path[:n]) {
+		if m.owned.Leaves.Has(path) {
 			return true
 		}
 	}

@@ -86,7 +86,7 @@ type comparison struct {
 func (c *comparison) learnAll() {
 	for _, o := range []Object{c.before, c.after} {
 		for _, m := range o.Managers {
-			for p := range m.set.All() {
+			for p := range m.owned.Fields.All() {
 				c.learn(p)
 			}
 		}

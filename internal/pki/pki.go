@@ -1,19 +1,16 @@
-// Package pki makes the certificates of the daemon itself: for its etcd, its listener and its
-// webhooks. The certificates of clusters are internal/cluster/controlplane's.
+// Package pki makes certificates: those of the daemon itself, for its etcd, its listener and its webhooks, and those of
+// the control planes of clusters.
 //
-// An [Authority] lives in two files, written once. Leaves are cheap: they are made again when
-// what they say changes or when less than a year of them is left.
+// An [Authority] is made once and kept, in two files ([OpenAuthority]) or wherever its owner keeps its PEM
+// ([NewAuthority], [ParseAuthority]). Leaves are cheap: they are made again when what they say changes or when they
+// have lived for a part of their life, as the [Profile] of the authority says.
 package pki
 
 import (
-	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,21 +20,59 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
-const (
-	authorityLife = 30 * 365 * 24 * time.Hour
-	// leafLife stays below the 825 days that some TLS clients accept at most.
-	leafLife = 2 * 365 * 24 * time.Hour
-	// renewBefore is how much life a leaf must have left to be used again.
-	renewBefore = 365 * 24 * time.Hour
-)
+// Profile tells how an authority and its leaves are made.
+type Profile struct {
+	// Organization is in the subject of the authority, and of leaves that have none of their own.
+	Organization []string
+	// AuthorityLife and LeafLife are how long the authority and its leaves are valid.
+	AuthorityLife, LeafLife time.Duration
+	// Skew is how far the clocks of clients may be behind.
+	Skew time.Duration
+	// Renew is the part of its life after which a leaf is made again.
+	Renew float64
+	// Usage are the usages of the authority's key.
+	Usage x509.KeyUsage
+}
+
+// Daemon is the profile of the daemon's own authorities.
+var Daemon = Profile{
+	Organization:  []string{"Coracle"},
+	AuthorityLife: 30 * 365 * 24 * time.Hour,
+	LeafLife:      2 * 365 * 24 * time.Hour, // below the 825 days that some TLS clients accept at most
+	Skew:          time.Hour,
+	Renew:         1. / 2,
+	Usage:         x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+}
+
+// Cluster is the profile of a cluster's authorities, which are those that kubeadm makes. They are never renewed: every
+// kubeconfig out there trusts them.
+var Cluster = Profile{
+	AuthorityLife: 10 * 365 * 24 * time.Hour,
+	LeafLife:      365 * 24 * time.Hour,
+	Skew:          5 * time.Minute,
+	Renew:         2. / 3,
+	Usage:         x509.KeyUsageCertSign | x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature,
+}
+
+// Renewal returns when a leaf is to be made again.
+func (p Profile) Renewal(c *x509.Certificate) time.Time {
+	return c.NotBefore.Add(time.Duration(float64(c.NotAfter.Sub(c.NotBefore)) * p.Renew))
+}
 
 // Authority is a certificate authority.
 type Authority struct {
 	Certificate *x509.Certificate
 	PEM         []byte // the certificate
+	KeyPEM      []byte
 	key         crypto.Signer
+	profile     Profile
 }
 
 // Pair is a certificate with its private key, both PEM.
@@ -48,30 +83,27 @@ type Pair struct {
 
 // Leaf says what a certificate is for.
 type Leaf struct {
-	CommonName string
-	DNSNames   []string
-	IPs        []net.IP
-	Server     bool // for TLS servers
-	Client     bool // for TLS clients
+	CommonName   string
+	Organization []string // groups, to Kubernetes; the profile's when there are none
+	DNSNames     []string
+	IPs          []net.IP
+	Server       bool // for TLS servers
+	Client       bool // for TLS clients
 }
 
-// OpenAuthority is the authority in dir/name.crt and dir/name.key, made if it is not there.
+// OpenAuthority returns the authority of the daemon in dir/name.crt and dir/name.key, and makes it if it is not there.
 func OpenAuthority(dir, name, commonName string) (*Authority, error) {
 	crt, key := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	a, err := ReadAuthority(crt, key)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return a, err
 	}
-	a, keyPEM, err := newAuthority(commonName)
-	if err != nil {
+	if a, err = NewAuthority(Daemon, Leaf{CommonName: commonName}, time.Now()); err != nil {
 		return nil, err
 	}
 	// The key goes first: a certificate without its key would be taken for a broken authority,
 	// a key without certificate is simply replaced.
-	if err := writeFile(key, keyPEM); err != nil {
-		return nil, err
-	}
-	if err := writeFile(crt, a.PEM); err != nil {
+	if err := WritePair(crt, key, Pair{a.PEM, a.KeyPEM}); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -79,72 +111,85 @@ func OpenAuthority(dir, name, commonName string) (*Authority, error) {
 
 // ReadAuthority reads an authority from its two PEM files.
 func ReadAuthority(certificateFile, keyFile string) (*Authority, error) {
-	certPEM, err := os.ReadFile(certificateFile)
+	certificate, err := os.ReadFile(certificateFile)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := parseCertificate(certPEM)
+	key, err := os.ReadFile(keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", certificateFile, err)
+		return nil, err
 	}
-	keyPEM, err := os.ReadFile(keyFile)
+	a, err := ParseAuthority(Daemon, certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority of %s and %s: %w", certificateFile, keyFile, err)
+	}
+	return a, nil
+}
+
+// ParseAuthority reads an authority from its PEM.
+func ParseAuthority(profile Profile, certificatePEM, keyPEM []byte) (*Authority, error) {
+	certificate, err := ParseCertificate(certificatePEM)
 	if err != nil {
 		return nil, err
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", keyFile, err)
+		return nil, err
 	}
-	if public, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(key.Public()) {
-		return nil, fmt.Errorf("%s is not the key of %s", keyFile, certificateFile)
+	if !belongs(key, certificate) {
+		return nil, errors.New("the key is not that of the certificate")
 	}
-	return &Authority{Certificate: cert, PEM: certPEM, key: key}, nil
+	return &Authority{Certificate: certificate, PEM: certificatePEM, KeyPEM: keyPEM, key: key, profile: profile}, nil
 }
 
-func newAuthority(commonName string) (*Authority, []byte, error) {
+// NewAuthority makes an authority with the common name and the DNS names of subject.
+func NewAuthority(profile Profile, subject Leaf, now time.Time) (*Authority, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber:          serial(),
-		Subject:               pkix.Name{CommonName: commonName, Organization: []string{"Coracle"}},
-		NotBefore:             now.Add(-time.Hour), // clocks differ
-		NotAfter:              now.Add(authorityLife),
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+		Subject:               pkix.Name{CommonName: subject.CommonName, Organization: profile.Organization},
+		DNSNames:              subject.DNSNames,
+		NotBefore:             now.Add(-profile.Skew),
+		NotAfter:              now.Add(profile.AuthorityLife),
+		KeyUsage:              profile.Usage,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
+	certificatePEM, err := encodeCertificate(der)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &Authority{Certificate: cert, PEM: encodeCertificate(der), key: key}, keyPEM, nil
+	return ParseAuthority(profile, certificatePEM, keyPEM)
 }
 
-// Issue makes a certificate.
-func (a *Authority) Issue(leaf Leaf) (Pair, error) {
+// Issue makes a certificate that is valid from now.
+func (a *Authority) Issue(leaf Leaf) (Pair, error) { return a.IssueAt(leaf, time.Now()) }
+
+// IssueAt makes a certificate that is valid from a time.
+func (a *Authority) IssueAt(leaf Leaf, now time.Time) (Pair, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
 		return Pair{}, err
 	}
-	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: serial(),
-		Subject:      pkix.Name{CommonName: leaf.CommonName, Organization: []string{"Coracle"}},
+		Subject:      pkix.Name{CommonName: leaf.CommonName, Organization: a.organization(leaf)},
 		DNSNames:     leaf.DNSNames,
 		IPAddresses:  leaf.IPs,
-		NotBefore:    now.Add(-time.Hour),
-		NotAfter:     now.Add(leafLife),
+		NotBefore:    now.Add(-a.profile.Skew),
+		NotAfter:     now.Add(a.profile.LeafLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 	}
-	if template.NotAfter.After(a.Certificate.NotAfter) {
-		template.NotAfter = a.Certificate.NotAfter
+	// Nothing outlives the authority; but an authority that has ended is no reason to issue again and again.
+	if end := a.Certificate.NotAfter; template.NotAfter.After(end) && now.Before(end) {
+		template.NotAfter = end
 	}
 	if leaf.Server {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
@@ -156,90 +201,104 @@ func (a *Authority) Issue(leaf Leaf) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("sign a certificate for %s: %w", leaf.CommonName, err)
 	}
-	return Pair{Certificate: encodeCertificate(der), Key: keyPEM}, nil
+	certificatePEM, err := encodeCertificate(der)
+	return Pair{Certificate: certificatePEM, Key: keyPEM}, err
+}
+
+func (a *Authority) organization(leaf Leaf) []string {
+	if len(leaf.Organization) > 0 {
+		return leaf.Organization
+	}
+	return a.profile.Organization
 }
 
 // Ensure keeps a certificate in dir/name.crt and dir/name.key that says what leaf says, and
 // returns the two file names.
 func (a *Authority) Ensure(dir, name string, leaf Leaf) (certificateFile, keyFile string, err error) {
+	return a.EnsureAt(dir, name, leaf, time.Now())
+}
+
+// EnsureAt is Ensure at a time.
+func (a *Authority) EnsureAt(dir, name string, leaf Leaf, now time.Time) (certificateFile, keyFile string, err error) {
 	certificateFile, keyFile = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	if a.holds(certificateFile, keyFile, leaf) {
+	if a.holds(certificateFile, keyFile, leaf, now) {
 		return certificateFile, keyFile, nil
 	}
-	pair, err := a.Issue(leaf)
+	pair, err := a.IssueAt(leaf, now)
 	if err != nil {
 		return "", "", err
 	}
-	if err := writeFile(keyFile, pair.Key); err != nil {
-		return "", "", err
-	}
-	if err := writeFile(certificateFile, pair.Certificate); err != nil {
-		return "", "", err
-	}
-	return certificateFile, keyFile, nil
+	return certificateFile, keyFile, WritePair(certificateFile, keyFile, pair)
 }
 
 // holds reports whether the files hold a certificate of a that is good for leaf. Whatever is
 // wrong with them, the answer is to issue another.
-func (a *Authority) holds(certificateFile, keyFile string, leaf Leaf) bool {
-	certPEM, err := os.ReadFile(certificateFile)
-	if err != nil {
+func (a *Authority) holds(certificateFile, keyFile string, leaf Leaf, now time.Time) bool {
+	c, err := ReadPair(certificateFile, keyFile)
+	if err != nil || c.CheckSignatureFrom(a.Certificate) != nil {
 		return false
 	}
-	cert, err := parseCertificate(certPEM)
-	if err != nil || cert.CheckSignatureFrom(a.Certificate) != nil {
-		return false
+	sameIPs := slices.EqualFunc(c.IPAddresses, leaf.IPs, func(x, y net.IP) bool { return x.Equal(y) })
+	return sameIPs && c.Subject.CommonName == leaf.CommonName &&
+		slices.Equal(c.Subject.Organization, a.organization(leaf)) && slices.Equal(c.DNSNames, leaf.DNSNames) && now.Before(a.profile.Renewal(c))
+}
+
+// ReadPair returns the certificate of two PEM files, and fails unless the key is that of the certificate.
+func ReadPair(certificateFile, keyFile string) (*x509.Certificate, error) {
+	certificatePEM, err := os.ReadFile(certificateFile)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := ParseCertificate(certificatePEM)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", certificateFile, err)
 	}
 	keyPEM, err := os.ReadFile(keyFile)
 	if err != nil {
-		return false
+		return nil, err
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
-		return false
+		return nil, fmt.Errorf("%s: %w", keyFile, err)
 	}
-	if public, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(key.Public()) {
-		return false
+	if !belongs(key, certificate) {
+		return nil, fmt.Errorf("%s is not the key of %s", keyFile, certificateFile)
 	}
-	sameIPs := slices.EqualFunc(cert.IPAddresses, leaf.IPs, func(x, y net.IP) bool { return x.Equal(y) })
-	return sameIPs && cert.Subject.CommonName == leaf.CommonName && slices.Equal(cert.DNSNames, leaf.DNSNames) &&
-		time.Until(cert.NotAfter) > renewBefore
+	return certificate, nil
 }
 
+// WritePair writes a pair to two files that nobody else can read, unless they have it. The key goes first: whoever
+// reads between the two sees a pair that does not match, and reads again.
+func WritePair(certificateFile, keyFile string, pair Pair) error {
+	if err := writeFile(keyFile, pair.Key); err != nil {
+		return err
+	}
+	return writeFile(certificateFile, pair.Certificate)
+}
+
+// newKey makes an ECDSA P-256 key: a hundred times cheaper to make and to sign with than RSA.
 func newKey() (crypto.Signer, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	keyPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	key, err := parseKey(keyPEM)
+	return key, keyPEM, err
 }
 
-func parseCertificate(data []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(data)
-	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("no PEM certificate in it")
+// ParseCertificate returns the first certificate of a PEM text.
+func ParseCertificate(text []byte) (*x509.Certificate, error) {
+	all, err := cert.ParseCertsPEM(text)
+	if err != nil {
+		return nil, err
 	}
-	return x509.ParseCertificate(block.Bytes)
+	return all[0], nil
 }
 
-func parseKey(data []byte) (crypto.Signer, error) {
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, errors.New("no PEM key in it")
-	}
-	if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+func parseKey(text []byte) (crypto.Signer, error) {
+	key, err := keyutil.ParsePrivateKeyPEM(text)
 	if err != nil {
-		return nil, errors.New("the key is not an EC, RSA or PKCS #8 private key")
+		return nil, err
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
@@ -248,8 +307,18 @@ func parseKey(data []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-func encodeCertificate(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+// belongs reports whether a key is that of a certificate.
+func belongs(key crypto.Signer, certificate *x509.Certificate) bool {
+	public, ok := certificate.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(key.Public())
+}
+
+func encodeCertificate(der []byte) ([]byte, error) {
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return cert.EncodeCertificates(certificate)
 }
 
 func serial() *big.Int {
@@ -260,23 +329,10 @@ func serial() *big.Int {
 	return n
 }
 
-// writeFile replaces a file at once, so that a reader or a crash never sees half of it. Nobody else can read it.
+// writeFile replaces a file at once, unless it has that content. Nobody else can read it.
 func writeFile(name string, data []byte) error {
-	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
-		return os.Chmod(name, 0o600)
-	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return os.Rename(f.Name(), name)
+	return durable.EnsureFile(name, data, 0o600)
 }

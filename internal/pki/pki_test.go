@@ -2,12 +2,21 @@ package pki
 
 import (
 	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestAnAuthorityIsMadeOnce(t *testing.T) {
@@ -116,5 +125,123 @@ func TestEnsureIssuesAgainOnlyWhenItMust(t *testing.T) {
 	}
 	if bytes.Equal(second, ensure()) {
 		t.Error("a certificate with a damaged key was kept")
+	}
+}
+
+// Authorities and leaves that older versions made, or an operator for his etcd, are used on.
+func TestAuthoritiesOfOlderVersions(t *testing.T) {
+	t.Parallel()
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecDER, err := x509.MarshalECPrivateKey(ec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(ec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		key   crypto.Signer
+		block pem.Block
+	}{
+		"an EC key":     {ec, pem.Block{Type: "EC PRIVATE KEY", Bytes: ecDER}},
+		"an RSA key":    {r, pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(r)}},
+		"a PKCS #8 key": {ec, pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}},
+	} {
+		dir := t.TempDir()
+		write := func(name, kind string, der []byte) {
+			t.Helper()
+			text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := time.Now()
+		authority := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "old", Organization: []string{"Coracle"}},
+			NotBefore: now.Add(-time.Hour), NotAfter: now.Add(Daemon.AuthorityLife),
+			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+			BasicConstraintsValid: true, IsCA: true,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, authority, authority, c.key.Public(), c.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("ca.crt", "CERTIFICATE", der)
+		write("ca.key", c.block.Type, c.block.Bytes)
+		old := &x509.Certificate{
+			SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf", Organization: []string{"Coracle"}},
+			DNSNames: []string{"leaf.example"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(Daemon.LeafLife),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		}
+		if der, err = x509.CreateCertificate(rand.Reader, old, authority, ec.Public(), c.key); err != nil {
+			t.Fatal(err)
+		}
+		write("leaf.crt", "CERTIFICATE", der)
+		write("leaf.key", "EC PRIVATE KEY", ecDER)
+
+		ca, err := OpenAuthority(dir, "ca", "new")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if ca.Certificate.Subject.CommonName != "old" {
+			t.Errorf("%s: another authority was made", name)
+		}
+		leaf := Leaf{CommonName: "leaf", DNSNames: []string{"leaf.example"}, Server: true}
+		crt, _, err := ca.Ensure(dir, "leaf", leaf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := os.ReadFile(crt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if certificate, err := ParseCertificate(kept); err != nil || certificate.SerialNumber.Int64() != 2 {
+			t.Errorf("%s: a good leaf was issued again: %v", name, err)
+		}
+		leaf.DNSNames = []string{"other.example"}
+		pair, err := ca.Issue(leaf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, err := ParseCertificate(pair.Certificate)
+		if err != nil || certificate.CheckSignatureFrom(ca.Certificate) != nil {
+			t.Errorf("%s: it does not sign: %v", name, err)
+		}
+	}
+}
+
+func TestLeavesEndWithTheirAuthority(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	ca, err := NewAuthority(Cluster, Leaf{CommonName: "kubernetes", DNSNames: []string{"kubernetes"}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := ca.Certificate.NotAfter
+	for name, c := range map[string]struct{ at, want time.Time }{
+		"a year":                                 {now, now.Add(Cluster.LeafLife)},
+		"until the authority ends":               {end.Add(-time.Hour), end},
+		"a year, of an authority that has ended": {end.Add(time.Hour), end.Add(time.Hour + Cluster.LeafLife)},
+	} {
+		pair, err := ca.IssueAt(Leaf{CommonName: "leaf", Client: true}, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, err := ParseCertificate(pair.Certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !certificate.NotAfter.Equal(c.want.Truncate(time.Second)) {
+			t.Errorf("%s: it is valid until %v, want %v", name, certificate.NotAfter, c.want)
+		}
 	}
 }

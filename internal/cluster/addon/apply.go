@@ -85,7 +85,7 @@ func (a *addon) record(ctx context.Context, want record.AddonConfig, steps []*st
 		return err
 	}
 	crashApplying.Here()
-	return a.server.expect(ctx, a.row.Key(), a.state.Objects)
+	return a.server.expect(a.row.Key(), a.state.Objects)
 }
 
 // find is where the state has an object; -1 when it has not.
@@ -108,7 +108,7 @@ func (a *addon) put(ctx context.Context, s *step, m mode, all []*unstructured.Un
 		}
 		s.later = false
 	}
-	result, _, err := a.server.apply(ctx, s.ref, s.config, false, m != none || s.force)
+	result, err := a.server.apply(ctx, s.ref, s.config, false, m != none || s.force)
 	if err != nil {
 		return blame(s.ref, err)
 	}

@@ -132,10 +132,7 @@ func (b *bootstrap) apply(ctx context.Context, cluster record.Cluster, plane rec
 	if err != nil {
 		return err
 	}
-	defer k.client.CloseIdleConnections()
-	if err := k.introduce(ctx); err != nil {
-		return err
-	}
+	defer k.Close()
 	// What runs pods comes last, so that all that they need is there.
 	for _, workloads := range []bool{false, true} {
 		group, working := errgroup.WithContext(ctx)

@@ -19,6 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -59,7 +60,7 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 		if m := ds.ManagedFields; len(m) != 1 || m[0].Manager != "kubectl-client-side-apply" || m[0].Operation != metav1.ManagedFieldsOperationUpdate {
 			t.Errorf("%s is managed by %+v", name, m)
 		}
-		if ds.Annotations[lastApplied] == "" {
+		if ds.Annotations[client.LastApplied] == "" {
 			t.Errorf("%s has no note of what was applied", name)
 		}
 	}

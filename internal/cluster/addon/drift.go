@@ -24,7 +24,7 @@ const (
 func (a *addon) drift(ctx context.Context) error {
 	var astray []int
 	for i, o := range a.state.Objects {
-		is, there, known, err := a.server.look(ctx, o)
+		is, there, known, err := a.server.look(o)
 		switch {
 		case errors.Is(err, errNoKind), apierrors.IsNotFound(err): // its definition is gone, and comes back before it
 			astray = append(astray, i)
@@ -94,7 +94,7 @@ func (a *addon) takeBack(ctx context.Context, o catalogue.Object, at int, made m
 			}
 		}
 	}
-	result, _, err := a.server.apply(ctx, s.ref, s.config, false, true)
+	result, err := a.server.apply(ctx, s.ref, s.config, false, true)
 	if err != nil {
 		return blame(s.ref, err)
 	}
@@ -114,7 +114,7 @@ func (a *addon) fights(ctx context.Context, s *step) (bool, error) {
 		return false, nil
 	}
 	a.taken[id] = recent
-	_, _, err := a.server.apply(ctx, s.ref, s.config, true, false)
+	_, err := a.server.apply(ctx, s.ref, s.config, true, false)
 	if err == nil {
 		return false, nil // nobody minds
 	}

@@ -102,7 +102,7 @@ func (e *engine) look(ctx context.Context, key string) (*addon, error) {
 // dropState removes what was observed of an add-on that is gone.
 func (e *engine) dropState(ctx context.Context, key string) error {
 	if s, ok := e.servers.Get(store.Key(store.Parts(key)[:record.ClusterKeyParts]...)); ok {
-		if err := s.expect(ctx, key, nil); err != nil {
+		if err := s.expect(key, nil); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package addon
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/coracle-eks/coracle/internal/kube/managedfields"
 )
 
 // fieldManager is who EKS is in managedFields.
@@ -35,34 +36,28 @@ func ours(e metav1.ManagedFieldsEntry) bool {
 // manages says that EKS owns fields of an object.
 func manages(o metav1.Object) bool { return slices.ContainsFunc(o.GetManagedFields(), ours) }
 
-// owned are the fields of an object that EKS owns.
+// owned returns the fields of an object that EKS owns.
 func owned(o metav1.Object) (*fieldpath.Set, error) {
+	entries, err := managedfields.Select(o, ours)
+	if err != nil {
+		return nil, err
+	}
 	all := fieldpath.NewSet()
-	for _, e := range o.GetManagedFields() {
-		if !ours(e) || e.FieldsV1 == nil {
-			continue
-		}
-		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
-			return nil, fmt.Errorf("managed fields of %s %s: %w", fieldManager, o.GetName(), err)
-		}
-		all = all.Union(set)
+	for _, e := range entries {
+		all = all.Union(e.Fields)
 	}
 	return all, nil
 }
 
-// claims are the fields of an object that others own, by their paths in the form of conflicts. Statuses are nobody's concern here.
+// claims returns the fields of an object that others own, by their paths in the form of conflicts. Statuses do not count.
 func claims(o metav1.Object) (map[string]claim, error) {
+	entries, err := managedfields.Select(o, func(e metav1.ManagedFieldsEntry) bool { return !ours(e) && e.Subresource != "status" })
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]claim{}
-	for _, e := range o.GetManagedFields() {
-		if ours(e) || e.FieldsV1 == nil || e.Subresource == "status" {
-			continue
-		}
-		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
-			return nil, fmt.Errorf("managed fields of %s %s: %w", e.Manager, o.GetName(), err)
-		}
-		for p := range set.All() {
+	for _, e := range entries {
+		for p := range e.Fields.All() {
 			p = p.Copy()
 			all[p.String()] = claim{p, all[p.String()].declared || e.Operation == metav1.ManagedFieldsOperationApply}
 		}

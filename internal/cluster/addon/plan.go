@@ -52,9 +52,8 @@ type step struct {
 	kept   []string       // by an earlier update, in the form of conflicts
 	config map[string]any // what EKS says of the object: the object less what is left to others
 
-	live    *unstructured.Unstructured // as it was; nil when nobody looked, or it was not there
-	result  *unstructured.Unstructured // as it would be
-	created bool
+	live   *unstructured.Unstructured // as it was; nil when nobody looked, or it was not there
+	result *unstructured.Unstructured // as it would be
 	// conflicts are the fields of others that stand in the way, or that are taken; refusal is what the API server said about them.
 	conflicts []metav1.StatusCause
 	refusal   error
@@ -131,14 +130,14 @@ func (r *requester) prepare(ctx context.Context, s *step, m mode, live bool) err
 // try dry-runs a step.
 func (r *requester) try(ctx context.Context, s *step, m mode) (err error) {
 	for range 3 {
-		s.result, s.created, err = r.apply(ctx, s.ref, s.config, true, false)
+		s.result, err = r.apply(ctx, s.ref, s.config, true, false)
 		found := conflictsOf(err)
 		if found == nil {
 			return err
 		}
 		s.conflicts, s.refusal = found, err
 		if m.force() {
-			s.result, s.created, err = r.apply(ctx, s.ref, s.config, true, true)
+			s.result, err = r.apply(ctx, s.ref, s.config, true, true)
 			return err
 		}
 		if m == none && len(s.object.Yields) == 0 {
@@ -172,7 +171,7 @@ func (r *requester) try(ctx context.Context, s *step, m mode) (err error) {
 			return s.refusal
 		case !left: // only what EKS owns as well, so that its value is EKS's
 			s.force, s.conflicts, s.refusal = true, nil, nil
-			s.result, s.created, err = r.apply(ctx, s.ref, s.config, true, true)
+			s.result, err = r.apply(ctx, s.ref, s.config, true, true)
 			return err
 		}
 		s.conflicts, s.refusal = nil, nil
@@ -264,7 +263,7 @@ func Plan(ctx context.Context, config *rest.Config, objects []catalogue.Object, 
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
+	defer r.Close()
 	steps, err := r.plan(ctx, objects, have, modeOf(conflicts), true)
 	if err != nil {
 		return nil, err

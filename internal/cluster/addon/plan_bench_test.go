@@ -22,7 +22,7 @@ func BenchmarkPlan(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer warm.close()
+	defer warm.Close()
 	dry := func(b *testing.B, r *requester) {
 		steps, err := r.plan(b.Context(), objects, nil, none, false)
 		if err != nil {
@@ -41,7 +41,7 @@ func BenchmarkPlan(b *testing.B) {
 				b.Fatal(err)
 			}
 			dry(b, r)
-			r.close()
+			r.Close()
 		}
 	})
 	b.Run("warm", func(b *testing.B) {

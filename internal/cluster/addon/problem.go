@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -68,9 +69,9 @@ var admission = regexp.MustCompile(`admission webhook ".*" denied the request|fa
 // AdmissionRequestDenied, not AccessDenied, which is about the permissions of eks:addon-manager; so is a webhook that cannot be called, as on EKS. What the API
 // server calls invalid is an object that somebody made so that it cannot be changed into EKS's: UnsupportedAddonModification.
 func blame(o record.AddonObject, err error) error {
-	var away *unreachable
+	var away *client.Unreachable
 	if errors.As(err, &away) {
-		return cutOff("", away)
+		return cutOff("", err)
 	}
 	if errors.Is(err, errNoKind) {
 		return refused(ekstypes.AddonIssueCodeK8sResourceNotFound, false, o, fmt.Sprintf("%s: %v", resourceID(o), err))

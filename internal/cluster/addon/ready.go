@@ -3,10 +3,7 @@ package addon
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +11,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -119,7 +117,7 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 			continue
 		}
 		if !changing {
-			is, there, known, err := a.server.look(ctx, o)
+			is, there, known, err := a.server.look(o)
 			if err != nil {
 				return nil, blame(o, err)
 			}
@@ -165,14 +163,13 @@ func (a *addon) explain(ctx context.Context, s *shortfall, w *workload) error {
 	if w.selector == nil {
 		return nil
 	}
-	body, _, err := a.server.send(ctx, http.MethodGet, "/api/v1/namespaces/"+url.PathEscape(s.object.Namespace)+"/pods",
-		url.Values{"labelSelector": {w.selector.String()}, "limit": {"100"}}, "", nil)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	pods, err := a.server.Core.Pods(s.object.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: w.selector.String(), Limit: 100,
+	})
 	if err != nil {
 		return blame(s.object, err)
-	}
-	var pods corev1.PodList
-	if err := json.Unmarshal(body, &pods); err != nil {
-		return fmt.Errorf("the pods of %s: %w", resourceID(s.object), err)
 	}
 	var worst ailment
 	for i := range pods.Items {
@@ -199,14 +196,11 @@ func (a *addon) explain(ctx context.Context, s *shortfall, w *workload) error {
 
 // uncreated is why pods of a workload cannot be created, from the events about it: a DaemonSet's status does not say.
 func (a *addon) uncreated(ctx context.Context, o record.AddonObject) (ailment, error) {
-	body, _, err := a.server.send(ctx, http.MethodGet, "/api/v1/namespaces/"+url.PathEscape(o.Namespace)+"/events",
-		url.Values{"fieldSelector": {"involvedObject.kind=" + o.Kind + ",involvedObject.name=" + o.Name + ",reason=FailedCreate"}, "limit": {"100"}}, "", nil)
+	events, err := a.server.Core.Events(o.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=" + o.Kind + ",involvedObject.name=" + o.Name + ",reason=FailedCreate", Limit: 100,
+	})
 	if err != nil {
 		return ailment{}, blame(o, err)
-	}
-	var events corev1.EventList
-	if err := json.Unmarshal(body, &events); err != nil {
-		return ailment{}, fmt.Errorf("the events about %s: %w", resourceID(o), err)
 	}
 	var last corev1.Event
 	for _, e := range events.Items {

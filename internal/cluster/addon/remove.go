@@ -26,7 +26,7 @@ func (a *addon) remove(ctx context.Context) error {
 	if err := a.finish(ctx, ekstypes.UpdateStatusCancelled); err != nil {
 		return err
 	}
-	if err := a.server.expect(ctx, a.row.Key(), a.state.Objects); err != nil {
+	if err := a.server.expect(a.row.Key(), a.state.Objects); err != nil {
 		return err
 	}
 	if a.row.Preserve {
@@ -222,7 +222,7 @@ func (a *addon) removeRows(ctx context.Context) error {
 		return err
 	}
 	if a.server != nil {
-		if err := a.server.expect(ctx, key, nil); err != nil {
+		if err := a.server.expect(key, nil); err != nil {
 			return err
 		}
 	}

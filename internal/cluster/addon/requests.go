@@ -1,68 +1,80 @@
 package addon
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	cached "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 
-	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
 const (
-	// User is who EKS is to a cluster when it keeps add-ons; agent is what it calls itself in the audit log, which is what Go's HTTP client does by itself.
+	// User is who EKS is to a cluster when it keeps add-ons; agent is its user agent in the audit log, that of Go's HTTP
+	// client over HTTP/1.1.
 	User  = "eks:addon-manager"
 	agent = "Go-http-client/1.1"
 
-	// requestTimeout is how long the API server may take for a request, in its own words; patience on this side is a bit longer.
+	// requestTimeout is how long the API server may take for a write, in its own words; patience on this side is a bit
+	// longer.
 	requestTimeout = "10s"
 	answerTimeout  = 15 * time.Second
-	atOnce         = 16 // requests, and connections that are kept for them
+	atOnce         = 16 // requests
 )
 
 // requester speaks to one API server as EKS does about add-ons: over HTTP/1.1.
 type requester struct {
-	host string
-	http *http.Client
+	*client.Client
+	discovered *restmapper.DeferredDiscoveryRESTMapper
 
-	mu    sync.Mutex
-	kinds map[schema.GroupVersionKind]resource
-}
-
-// resource is how a kind is found.
-type resource struct {
-	schema.GroupVersionResource
-	Namespaced bool
+	mu      sync.Mutex
+	defined *meta.DefaultRESTMapper // kinds of the CRDs of add-ons
 }
 
 func newRequester(config *rest.Config) (*requester, error) {
-	tls, err := rest.TLSConfigFor(config)
+	config = rest.CopyConfig(config)
+	config.NextProtos = []string{"http/1.1"}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &writeTimeout{next} })
+	clients, err := client.New(config, agent)
 	if err != nil {
 		return nil, err
 	}
-	// A TLS configuration of one's own keeps Go at HTTP/1.1.
-	transport := &http.Transport{TLSClientConfig: tls, DialContext: config.Dial, MaxIdleConnsPerHost: atOnce, IdleConnTimeout: 30 * time.Second}
 	return &requester{
-		host: strings.TrimSuffix(config.Host, "/"), http: &http.Client{Transport: transport, CheckRedirect: outbound.NoRedirects}, kinds: map[schema.GroupVersionKind]resource{},
+		Client: clients, defined: meta.NewDefaultRESTMapper(nil),
+		discovered: restmapper.NewDeferredDiscoveryRESTMapper(cached.NewMemCacheClient(clients.Discovery)),
 	}, nil
 }
 
-func (r *requester) close() { r.http.CloseIdleConnections() }
+// writeTimeout adds the timeout that EKS gives the API server for its writes. client-go adds its own to reads, too, and
+// does not wait longer itself.
+type writeTimeout struct{ next http.RoundTripper }
+
+// WrappedRoundTripper lets the connections be closed.
+func (t *writeTimeout) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *writeTimeout) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet {
+		request = request.Clone(request.Context())
+		query := request.URL.Query()
+		query.Set("timeout", requestTimeout)
+		request.URL.RawQuery = query.Encode()
+	}
+	return t.next.RoundTrip(request)
+}
 
 // errNoKind says that the API server does not know a kind.
 var errNoKind = errors.New("the server doesn't have a resource type")
@@ -73,8 +85,14 @@ func (r *requester) learn(objects []*unstructured.Unstructured) {
 	defer r.mu.Unlock()
 	for _, o := range objects {
 		group, plural, kind, namespaced, versions := defined(o)
+		scope := meta.RESTScopeRoot
+		if namespaced {
+			scope = meta.RESTScopeNamespace
+		}
 		for _, v := range versions {
-			r.kinds[schema.GroupVersionKind{Group: group, Version: v, Kind: kind}] = resource{schema.GroupVersionResource{Group: group, Version: v, Resource: plural}, namespaced}
+			version := schema.GroupVersion{Group: group, Version: v}
+			resource := version.WithResource(plural)
+			r.defined.AddSpecific(version.WithKind(kind), resource, resource, scope)
 		}
 	}
 }
@@ -91,99 +109,74 @@ func defined(o *unstructured.Unstructured) (group, plural, kind string, namespac
 			versions = append(versions, fmt.Sprint(m["name"]))
 		}
 	}
-	return text("spec", "group"), text("spec", "names", "plural"), text("spec", "names", "kind"), text("spec", "scope") == "Namespaced", versions
+	group, plural, kind = text("spec", "group"), text("spec", "names", "plural"), text("spec", "names", "kind")
+	return group, plural, kind, text("spec", "scope") == "Namespaced", versions
 }
 
-// resource finds out how a kind is found.
-func (r *requester) resource(ctx context.Context, kind schema.GroupVersionKind) (resource, error) {
+// mapping returns the resource of a kind.
+func (r *requester) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	r.mu.Lock()
-	known, ok := r.kinds[kind]
+	m, err := r.defined.RESTMapping(kind.GroupKind(), kind.Version)
 	r.mu.Unlock()
-	if ok {
-		return known, nil
+	if err == nil {
+		return m, nil
 	}
-	body, _, err := r.send(ctx, http.MethodGet, groupPath(kind.GroupVersion()), nil, "", nil)
-	if apierrors.IsNotFound(err) {
-		return resource{}, fmt.Errorf("%w %q in version %q", errNoKind, kind.Kind, kind.GroupVersion())
+	m, err = r.discovered.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) { // it may be new
+		r.discovered.Reset()
+		m, err = r.discovered.RESTMapping(kind.GroupKind(), kind.Version)
 	}
+	if meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("%w %q in version %q", errNoKind, kind.Kind, kind.GroupVersion())
+	}
+	return m, err
+}
+
+// resource returns a client of the resource to which an object belongs.
+func (r *requester) resource(o record.AddonObject) (dynamic.ResourceInterface, error) {
+	m, err := r.mapping(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 	if err != nil {
-		return resource{}, err
+		return nil, err
 	}
-	var list metav1.APIResourceList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return resource{}, fmt.Errorf("the resources of %s: %w", kind.GroupVersion(), err)
+	if m.Scope.Name() == meta.RESTScopeNameNamespace {
+		return r.Objects.Resource(m.Resource).Namespace(o.Namespace), nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, one := range list.APIResources {
-		if !strings.Contains(one.Name, "/") {
-			r.kinds[kind.GroupVersion().WithKind(one.Kind)] = resource{kind.GroupVersion().WithResource(one.Name), one.Namespaced}
-		}
-	}
-	if known, ok = r.kinds[kind]; !ok {
-		return resource{}, fmt.Errorf("%w %q in version %q", errNoKind, kind.Kind, kind.GroupVersion())
-	}
-	return known, nil
+	return r.Objects.Resource(m.Resource), nil
 }
 
-func groupPath(gv schema.GroupVersion) string {
-	if gv.Group == "" {
-		return "/api/" + gv.Version
-	}
-	return "/apis/" + gv.Group + "/" + gv.Version
-}
-
-// path is where an object is found.
-func (r *requester) path(ctx context.Context, o record.AddonObject) (string, error) {
-	res, err := r.resource(ctx, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
-	if err != nil {
-		return "", err
-	}
-	path := groupPath(res.GroupVersion())
-	if res.Namespaced {
-		path += "/namespaces/" + url.PathEscape(o.Namespace)
-	}
-	return path + "/" + res.Resource + "/" + url.PathEscape(o.Name), nil
-}
-
-// get is an object as it is now; the error is NotFound when it isn't.
+// get returns an object as it is now; the error is NotFound when it isn't.
 func (r *requester) get(ctx context.Context, o record.AddonObject) (*unstructured.Unstructured, error) {
-	path, err := r.path(ctx, o)
+	resource, err := r.resource(o)
 	if err != nil {
 		return nil, err
 	}
-	body, _, err := r.send(ctx, http.MethodGet, path, nil, "", nil)
-	if err != nil {
-		return nil, err
-	}
-	return decoded(body)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return resource.Get(ctx, o.Name, metav1.GetOptions{})
 }
 
-// apply applies a configuration as EKS's and gives back what the API server made of it.
-func (r *requester) apply(ctx context.Context, o record.AddonObject, config map[string]any, dry, force bool) (result *unstructured.Unstructured, created bool, err error) {
-	path, err := r.path(ctx, o)
+// apply applies a configuration as EKS's and returns what the API server made of it.
+func (r *requester) apply(
+	ctx context.Context, o record.AddonObject, config map[string]any, dry, force bool,
+) (*unstructured.Unstructured, error) {
+	resource, err := r.resource(o)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	body, err := json.Marshal(config)
-	if err != nil {
-		return nil, false, err
-	}
-	query := url.Values{"fieldManager": {fieldManager}, "force": {strconv.FormatBool(force)}, "timeout": {requestTimeout}}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: force}
 	if dry {
-		query.Set("dryRun", metav1.DryRunAll)
+		options.DryRun = []string{metav1.DryRunAll}
 	}
-	answer, status, err := r.send(ctx, http.MethodPatch, path, query, "application/apply-patch+yaml", body)
-	if err != nil {
-		return nil, false, err
-	}
-	result, err = decoded(answer)
-	return result, status == http.StatusCreated, err
+	return resource.Apply(ctx, o.Name, &unstructured.Unstructured{Object: config}, options)
 }
 
 // replaceManagers changes nothing of an object but who manages its fields.
-func (r *requester) replaceManagers(ctx context.Context, o record.AddonObject, live *unstructured.Unstructured, managers []metav1.ManagedFieldsEntry) error {
-	path, err := r.path(ctx, o)
+func (r *requester) replaceManagers(
+	ctx context.Context, o record.AddonObject, live *unstructured.Unstructured, managers []metav1.ManagedFieldsEntry,
+) error {
+	resource, err := r.resource(o)
 	if err != nil {
 		return err
 	}
@@ -192,96 +185,28 @@ func (r *requester) replaceManagers(ctx context.Context, o record.AddonObject, l
 	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": managers},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()}, // a conflict when it has changed since
+		// A conflict when it has changed since.
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
 	})
 	if err != nil {
 		return err
 	}
-	_, _, err = r.send(ctx, http.MethodPatch, path, url.Values{"fieldManager": {fieldManager}, "timeout": {requestTimeout}}, "application/json-patch+json", patch)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_, err = resource.Patch(ctx, o.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }
 
 // delete deletes the very object that live is, and what depends on it before it.
 func (r *requester) delete(ctx context.Context, o record.AddonObject, live *unstructured.Unstructured) error {
-	path, err := r.path(ctx, o)
+	resource, err := r.resource(o)
 	if err != nil {
 		return err
 	}
-	foreground, uid := metav1.DeletePropagationForeground, live.GetUID()
-	body, err := json.Marshal(metav1.DeleteOptions{
-		TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}, PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &uid},
-	})
-	if err != nil {
-		return err
-	}
-	_, _, err = r.send(ctx, http.MethodDelete, path, url.Values{"timeout": {requestTimeout}}, "application/json", body)
-	return err
-}
-
-// maxAnswer is far more than etcd takes of one object, in bytes. For a kind of an aggregated API, a pod of the cluster's users answers.
-const maxAnswer = 32 << 20
-
-// send sends a request. What the API server refuses is an *apierrors.StatusError with its own text.
-func (r *requester) send(ctx context.Context, method, path string, query url.Values, contentType string, body []byte) (answer []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	address := r.host + path
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
-	if err != nil {
-		return nil, 0, err
-	}
-	request.Header.Set("Accept", "application/json")
-	if contentType != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	response, err := r.http.Do(request)
-	if err != nil {
-		return nil, 0, &unreachable{err}
-	}
-	defer response.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil {
-		return nil, 0, &unreachable{err}
-	}
-	if len(answer) > maxAnswer {
-		return nil, 0, fmt.Errorf("%s %s: the answer is larger than %d MiB", method, path, maxAnswer>>20)
-	}
-	if response.StatusCode < 300 {
-		return answer, response.StatusCode, nil
-	}
-	var refusal metav1.Status
-	if json.Unmarshal(answer, &refusal) != nil || refusal.Kind != "Status" {
-		refusal = metav1.Status{Code: int32(response.StatusCode), Message: firstLine(answer), Reason: reasonOf(response.StatusCode)}
-	}
-	return nil, response.StatusCode, &apierrors.StatusError{ErrStatus: refusal}
-}
-
-// reasonOf is the reason of an answer that gives none.
-func reasonOf(status int) metav1.StatusReason {
-	switch status {
-	case http.StatusNotFound:
-		return metav1.StatusReasonNotFound
-	case http.StatusForbidden:
-		return metav1.StatusReasonForbidden
-	case http.StatusServiceUnavailable:
-		return metav1.StatusReasonServiceUnavailable
-	}
-	return metav1.StatusReasonUnknown
-}
-
-// unreachable is the error of a request that the API server has not answered.
-type unreachable struct{ err error }
-
-func (u *unreachable) Error() string { return u.err.Error() }
-func (u *unreachable) Unwrap() error { return u.err }
-
-func decoded(body []byte) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(body); err != nil {
-		return nil, fmt.Errorf("answer of the API server: %w", err)
-	}
-	return o, nil
+	foreground, uid := metav1.DeletePropagationForeground, live.GetUID()
+	return resource.Delete(ctx, o.Name, metav1.DeleteOptions{
+		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &uid},
+	})
 }

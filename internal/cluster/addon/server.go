@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -77,8 +78,8 @@ func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	if _, _, err := r.send(ctx, http.MethodGet, "/version", nil, "", nil); err != nil {
+	defer r.Close()
+	if _, err := r.Discovery.ServerVersion(); err != nil {
 		return err
 	}
 	s := &server{requester: r, changed: changed, lost: make(chan error, 1), wants: map[string][]want{}, places: map[place]*watched{}}
@@ -119,18 +120,18 @@ func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // expect says which objects an add-on has, so that they are watched and it is woken when one changes; none when it has gone.
-func (s *server) expect(ctx context.Context, key string, objects []record.AddonObject) error {
+func (s *server) expect(key string, objects []record.AddonObject) error {
 	var all []want
 	for _, o := range objects {
-		res, err := s.resource(ctx, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
+		m, err := s.mapping(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 		if errors.Is(err, errNoKind) {
 			continue // whoever applies it says so
 		}
 		if err != nil {
 			return blame(o, err)
 		}
-		w := want{place{GroupVersionResource: res.GroupVersionResource}, o.Name}
-		if res.Namespaced {
+		w := want{place{GroupVersionResource: m.Resource}, o.Name}
+		if m.Scope.Name() == meta.RESTScopeNameNamespace {
 			w.namespace = o.Namespace
 		}
 		all = append(all, w)
@@ -162,13 +163,13 @@ func (s *server) expect(ctx context.Context, key string, objects []record.AddonO
 }
 
 // look is what is known of an object. known is false as long as its place is not: err says why when there is a reason.
-func (s *server) look(ctx context.Context, o record.AddonObject) (is seen, there, known bool, err error) {
-	res, err := s.resource(ctx, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
+func (s *server) look(o record.AddonObject) (is seen, there, known bool, err error) {
+	m, err := s.mapping(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 	if err != nil {
 		return seen{}, false, false, err
 	}
-	at := place{GroupVersionResource: res.GroupVersionResource}
-	if res.Namespaced {
+	at := place{GroupVersionResource: m.Resource}
+	if m.Scope.Name() == meta.RESTScopeNameNamespace {
 		at.namespace = o.Namespace
 	}
 	s.mu.Lock()

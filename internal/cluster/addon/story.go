@@ -85,7 +85,7 @@ func (a *addon) final() bool {
 
 // keep makes an add-on as it is wanted.
 func (a *addon) keep(ctx context.Context) error {
-	if err := a.server.expect(ctx, a.row.Key(), a.state.Objects); err != nil {
+	if err := a.server.expect(a.row.Key(), a.state.Objects); err != nil {
 		return err
 	}
 	a.issues = a.permissions(ctx, a.row.Now(a.last))

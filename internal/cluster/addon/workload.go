@@ -12,7 +12,8 @@ import (
 // workload is how far something that runs pods has come.
 type workload struct {
 	Kind string
-	// Wanted pods, those that are of the newest template, and those that are available; Total are all that there are, of whichever template.
+	// Wanted pods, those that are of the newest template, and those that are available; Total are all that there are, of
+	// whichever template.
 	Wanted, Updated, Available, Total int64
 	// Seen says that its controller knows of its newest template.
 	Seen bool
@@ -58,10 +59,12 @@ func workloadOf(o *unstructured.Unstructured) *workload {
 	return w
 }
 
-// rolled says that all pods are of the newest template and available, and no others are left: what "kubectl rollout status" waits for.
+// rolled reports whether all pods are of the newest template and available, and no others are left: what "kubectl
+// rollout status" waits for. It is not cli-utils' kstatus because that never counts a DaemonSet with OnDelete or a
+// paused Deployment as current, and gives neither the numbers of pods nor what serves reports.
 func (w *workload) rolled() bool {
 	return w.Seen && (w.OnDelete || w.Updated >= w.Wanted && w.Total <= w.Updated) && w.Available >= w.Wanted
 }
 
-// serves says that as many pods are available as are wanted, of whichever template.
+// serves reports whether as many pods are available as are wanted, of whichever template.
 func (w *workload) serves() bool { return w.Available >= w.Wanted }

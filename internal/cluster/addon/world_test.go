@@ -448,7 +448,7 @@ func (w *world) kubectl(name, version string) {
 	w.must(err)
 	k, err := newKubectl(w.server.Config("admin", "system:masters"))
 	w.must(err)
-	defer k.client.CloseIdleConnections()
+	defer k.Close()
 	for _, o := range m.Objects {
 		w.must(k.apply(w.Context(), o.Unstructured))
 	}

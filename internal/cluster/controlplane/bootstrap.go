@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -9,11 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +16,16 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -32,19 +35,14 @@ var rbacManifests string
 // standard are the objects that every cluster gets.
 var standard = parseManifests(rbacManifests)
 
-// object is a Kubernetes object in JSON's terms.
-type object map[string]any
-
-func (o object) metadata() map[string]any { return o["metadata"].(map[string]any) }
-
-func parseManifests(text string) []object {
-	var all []object
+func parseManifests(text string) []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
 	for document := range strings.SplitSeq(text, "\n---\n") {
-		var o object
+		var o map[string]any
 		if err := yaml.UnmarshalStrict([]byte(document), &o); err != nil {
 			panic(fmt.Sprintf("controlplane: built-in manifest: %v\n%s", err, document))
 		}
-		all = append(all, o)
+		all = append(all, &unstructured.Unstructured{Object: o})
 	}
 	return all
 }
@@ -64,18 +62,18 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 		return err
 	}
 
-	config, client, err := c.bootstrapClient(p)
+	clients, err := c.bootstrapClient(p)
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
+	defer clients.Close()
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, o := range objects {
-		group.Go(func() error { return apply(working, client, config.Host, config.UserAgent, o, true) })
+		group.Go(func() error { return apply(working, clients.Objects, o, true) })
 	}
 	if configMap {
-		group.Go(func() error { return apply(working, client, config.Host, config.UserAgent, awsAuth(), false) })
+		group.Go(func() error { return apply(working, clients.Objects, awsAuth(), false) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("put EKS's objects into the cluster: %w", err)
@@ -84,25 +82,25 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) { o.Bootstrapped = fingerprint })
 }
 
-func fingerprint(minor string, configMap bool, objects []object) (string, error) {
+func fingerprint(minor string, configMap bool, objects []*unstructured.Unstructured) (string, error) {
 	b, err := json.Marshal([]any{minor, configMap, objects})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8]), err
 }
 
 // awsAuth maps nobody. On AWS the first node group creates it; what is in it is its users'.
-func awsAuth() object {
-	return object{
+func awsAuth() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "aws-auth", "namespace": "kube-system"},
 		"data":     map[string]any{"mapRoles": "[]\n"},
-	}
+	}}
 }
 
 // kubernetesEndpoints are the addresses behind the service "kubernetes": the cluster's network
 // interfaces, as on EKS. An API server would enter itself, and take itself out again when it
 // makes way for another.
-func kubernetesEndpoints(p plane) []object {
+func kubernetesEndpoints(p plane) []*unstructured.Unstructured {
 	ipv6 := p.cluster.IPFamily == ekstypes.IpFamilyIpv6
 	var ips []net.IP
 	for _, ip := range p.network.addresses() {
@@ -117,77 +115,59 @@ func kubernetesEndpoints(p plane) []object {
 	var addresses, endpoints []any
 	for _, ip := range ips {
 		addresses = append(addresses, map[string]any{"ip": ip.String()})
-		endpoints = append(endpoints, map[string]any{"addresses": []any{ip.String()}, "conditions": map[string]any{"ready": true}})
+		endpoints = append(endpoints, map[string]any{
+			"addresses": []any{ip.String()}, "conditions": map[string]any{"ready": true},
+		})
 	}
 	if len(ips) == 0 {
 		return nil
 	}
-	port := map[string]any{"name": "https", "port": 443, "protocol": "TCP"}
-	return []object{
-		{
+	port := map[string]any{"name": "https", "port": int64(443), "protocol": "TCP"}
+	return []*unstructured.Unstructured{
+		{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Endpoints",
-			"metadata": map[string]any{"name": "kubernetes", "namespace": "default", "labels": map[string]any{"endpointslice.kubernetes.io/skip-mirror": "true"}},
-			"subsets":  []any{map[string]any{"addresses": addresses, "ports": []any{port}}},
-		},
-		{
+			"metadata": map[string]any{
+				"name": "kubernetes", "namespace": "default",
+				"labels": map[string]any{"endpointslice.kubernetes.io/skip-mirror": "true"},
+			},
+			"subsets": []any{map[string]any{"addresses": addresses, "ports": []any{port}}},
+		}},
+		{Object: map[string]any{
 			"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-			"metadata":    map[string]any{"name": "kubernetes", "namespace": "default", "labels": map[string]any{"kubernetes.io/service-name": "kubernetes"}},
+			"metadata": map[string]any{
+				"name": "kubernetes", "namespace": "default",
+				"labels": map[string]any{"kubernetes.io/service-name": "kubernetes"},
+			},
 			"addressType": family,
 			"endpoints":   endpoints,
 			"ports":       []any{port},
-		},
+		}},
 	}
 }
-
-// resources are the resource names of the kinds that we apply.
-var resources = map[string]string{
-	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
-	"ConfigMap": "configmaps", "StorageClass": "storageclasses", "Endpoints": "endpoints", "EndpointSlice": "endpointslices",
-}
-
-// lastApplied is where kubectl notes what it applied.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // apply does what "kubectl apply" does to a new object: it creates it with a note of what was
 // applied. One that exists is changed if overwrite is set and left alone otherwise.
-func apply(ctx context.Context, client *http.Client, host, userAgent string, o object, overwrite bool) error {
-	noted, err := annotated(o)
+func apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured, overwrite bool) error {
+	applied, err := client.WithLastApplied(o)
 	if err != nil {
 		return err
 	}
-	metadata := o.metadata()
-	name := metadata["name"].(string)
-	path := "/apis/" + o["apiVersion"].(string)
-	if o["apiVersion"] == "v1" {
-		path = "/api/v1"
-	}
-	if namespace, ok := metadata["namespace"].(string); ok {
-		path += "/namespaces/" + namespace
-	}
-	path += "/" + resources[o["kind"].(string)]
-	const manager = "?fieldManager=kubectl-client-side-apply"
+	resource := client.BuiltIn(objects, o)
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for {
-		status, answer, err := send(ctx, client, http.MethodPost, host+path+manager, "application/json", userAgent, noted)
-		if err != nil {
-			return err
-		}
+		_, err := resource.Create(ctx, applied, metav1.CreateOptions{FieldManager: client.KubectlFieldManager})
 		switch {
-		case status == http.StatusCreated:
+		case err == nil:
 			return nil
-		case status == http.StatusConflict && !overwrite:
+		case apierrors.IsAlreadyExists(err) && !overwrite:
 			return nil
-		case status == http.StatusConflict:
-			status, answer, err = send(ctx, client, http.MethodPatch, host+path+"/"+url.PathEscape(name)+manager, "application/merge-patch+json", userAgent, noted)
-			if err == nil && status != http.StatusOK {
-				err = fmt.Errorf("change %s %s: %d %s", o["kind"], name, status, firstLine(answer))
-			}
-			return err
-		case status == http.StatusNotFound && bytes.Contains(answer, []byte(`"kind":"namespaces"`)), status == http.StatusTooManyRequests:
+		case apierrors.IsAlreadyExists(err):
+			return merge(ctx, resource, applied)
+		case namespaceMissing(err), apierrors.IsTooManyRequests(err):
 			// A new API server makes the namespaces default and kube-system a moment after it is ready.
 		default:
-			return fmt.Errorf("create %s %s: %d %s", o["kind"], name, status, firstLine(answer))
+			return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		select {
 		case <-ticker.C:
@@ -197,45 +177,33 @@ func apply(ctx context.Context, client *http.Client, host, userAgent string, o o
 	}
 }
 
-// annotated is the object with kubectl's note of itself, in JSON.
-func annotated(o object) ([]byte, error) {
-	plain := maps.Clone(o)
-	metadata := maps.Clone(o.metadata())
-	metadata["annotations"] = map[string]any{}
-	plain["metadata"] = metadata
-	note, err := json.Marshal(plain)
+// merge merges an object into the one that exists.
+func merge(ctx context.Context, resource dynamic.ResourceInterface, applied *unstructured.Unstructured) error {
+	patch, err := applied.MarshalJSON()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	metadata["annotations"] = map[string]any{lastApplied: string(note) + "\n"}
-	return json.Marshal(plain)
+	options := metav1.PatchOptions{FieldManager: client.KubectlFieldManager}
+	if _, err = resource.Patch(ctx, applied.GetName(), types.MergePatchType, patch, options); err != nil {
+		return fmt.Errorf("change %s %s: %w", applied.GetKind(), applied.GetName(), err)
+	}
+	return nil
 }
 
-func send(ctx context.Context, client *http.Client, method, url, contentType, userAgent string, body []byte) (status int, answer []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	request.Header.Set("Content-Type", contentType)
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", userAgent)
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer response.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	return response.StatusCode, answer, err
+func namespaceMissing(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
+		status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
 // awaitDefaultServiceAccount waits for the service account that the controller manager gives the
 // namespace default: with it, the cluster takes pods.
 func (c *Controller) awaitDefaultServiceAccount(ctx context.Context, p plane, controllerManager string) error {
-	config, client, err := c.bootstrapClient(p)
+	clients, err := c.bootstrapClient(p)
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
+	defer clients.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.o.StartTimeout, errTimeout)
 	failed := make(chan error, 1)
 	var watching sync.WaitGroup
@@ -257,7 +225,7 @@ func (c *Controller) awaitDefaultServiceAccount(ctx context.Context, p plane, co
 			}
 		}
 	})
-	err = watchOne(ctx, client, config.Host+"/api/v1/namespaces/default/serviceaccounts?watch=true&fieldSelector=metadata.name%3Ddefault")
+	err = awaitFirst(ctx, clients.Core.ServiceAccounts(metav1.NamespaceDefault), "default")
 	select {
 	case died := <-failed:
 		return died
@@ -269,49 +237,35 @@ func (c *Controller) awaitDefaultServiceAccount(ctx context.Context, p plane, co
 	return err
 }
 
-// watchOne returns with the first event of a watch.
-func watchOne(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// awaitFirst returns once a service account of that name exists.
+func awaitFirst(ctx context.Context, accounts corev1client.ServiceAccountInterface, name string) error {
+	watching, err := accounts.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		return err
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("watch: %s", response.Status)
-	}
-	var event struct {
-		Type   string          `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}
-	if err := json.NewDecoder(response.Body).Decode(&event); err != nil {
-		return fmt.Errorf("watch: %w", err)
-	}
-	if event.Type != "ADDED" && event.Type != "MODIFIED" {
-		return fmt.Errorf("watch: %s: %s", event.Type, firstLine(event.Object))
+	defer watching.Stop()
+	event, open := <-watching.ResultChan()
+	switch {
+	case !open && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !open:
+		return errors.New("watch: the API server has ended it")
+	case event.Type != watch.Added && event.Type != watch.Modified:
+		return fmt.Errorf("watch: %s: %w", event.Type, apierrors.FromObject(event.Object))
 	}
 	return nil
 }
 
-// serverVersion is what the API server says of itself: "v1.35.4-eks-...".
-func (c *Controller) serverVersion(ctx context.Context, p plane) (string, error) {
-	config, client, err := c.bootstrapClient(p)
+// serverVersion returns the version of the API server: "v1.35.4-eks-...".
+func (c *Controller) serverVersion(p plane) (string, error) {
+	clients, err := c.bootstrapClient(p)
 	if err != nil {
 		return "", err
 	}
-	defer client.CloseIdleConnections()
-	body, err := get(ctx, client, config.Host+"/version")
+	defer clients.Close()
+	version, err := clients.Discovery.ServerVersion()
 	if err != nil {
-		return "", err
-	}
-	var version struct {
-		GitVersion string `json:"gitVersion"`
-	}
-	if err := json.Unmarshal(body, &version); err != nil {
-		return "", fmt.Errorf("the API server's version: %w", err)
+		return "", fmt.Errorf("get the API server's version: %w", err)
 	}
 	return version.GitVersion, nil
 }

@@ -3,21 +3,16 @@ package controlplane
 import (
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -26,19 +21,12 @@ import (
 
 	jose "github.com/go-jose/go-jose/v4"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/keyutil"
 
+	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
-)
-
-const (
-	// authorityLife is how long a cluster's certificate authorities live, as kubeadm's do. They
-	// are never renewed: every kubeconfig out there trusts them.
-	authorityLife = 10 * 365 * 24 * time.Hour
-	// leafLife is how long all other certificates live. They are made again after two thirds.
-	leafLife = 365 * 24 * time.Hour
-	// clockSkew is how far the clocks of a cluster's clients may be behind.
-	clockSkew = 5 * time.Minute
 )
 
 // The users that EKS acts as in a cluster. Bootstrap is the only one in system:masters.
@@ -49,16 +37,9 @@ const (
 
 // keys are a cluster's private keys, parsed.
 type keys struct {
-	ca, frontProxy authority
+	ca, frontProxy *pki.Authority
 	serviceAccount *rsa.PrivateKey
 	encryption     [][]byte
-}
-
-type authority struct {
-	certificate *x509.Certificate
-	pem         []byte
-	keyPEM      []byte
-	key         crypto.Signer
 }
 
 // keys reads the cluster's keys, or makes and stores them. They are stored before anything is
@@ -121,17 +102,21 @@ func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa
 		if err != nil {
 			return err
 		}
-		s.ServiceAccountKey = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-		return nil
+		s.ServiceAccountKey, err = keyutil.MarshalPrivateKeyToPEM(key)
+		return err
 	})
-	group.Go(func() (err error) {
+	group.Go(func() error {
 		// EKS's cluster certificate authority is called so, too.
-		if s.CertificateAuthority, s.CertificateAuthorityKey, err = makeAuthority("kubernetes", now); err != nil {
+		ca, err := newAuthority("kubernetes", now)
+		if err != nil {
 			return err
 		}
-		if s.FrontProxyCA, s.FrontProxyCAKey, err = makeAuthority("front-proxy-ca", now); err != nil {
+		frontProxy, err := newAuthority("front-proxy-ca", now)
+		if err != nil {
 			return err
 		}
+		s.CertificateAuthority, s.CertificateAuthorityKey = ca.PEM, ca.KeyPEM
+		s.FrontProxyCA, s.FrontProxyCAKey = frontProxy.PEM, frontProxy.KeyPEM
 		encryption := make([]byte, 32)
 		if _, err := rand.Read(encryption); err != nil {
 			return err
@@ -143,79 +128,26 @@ func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa
 }
 
 func parseSecrets(s record.ControlPlaneSecrets) (k keys, err error) {
-	if k.ca, err = parseAuthority(s.CertificateAuthority, s.CertificateAuthorityKey); err != nil {
+	if k.ca, err = pki.ParseAuthority(pki.Cluster, s.CertificateAuthority, s.CertificateAuthorityKey); err != nil {
 		return k, fmt.Errorf("certificate authority: %w", err)
 	}
-	if k.frontProxy, err = parseAuthority(s.FrontProxyCA, s.FrontProxyCAKey); err != nil {
+	if k.frontProxy, err = pki.ParseAuthority(pki.Cluster, s.FrontProxyCA, s.FrontProxyCAKey); err != nil {
 		return k, fmt.Errorf("front-proxy certificate authority: %w", err)
 	}
-	block, _ := pem.Decode(s.ServiceAccountKey)
-	if block == nil {
-		return k, errors.New("service-account key: no PEM in it")
-	}
-	if k.serviceAccount, err = x509.ParsePKCS1PrivateKey(block.Bytes); err != nil {
+	key, err := keyutil.ParsePrivateKeyPEM(s.ServiceAccountKey)
+	if err != nil {
 		return k, fmt.Errorf("service-account key: %w", err)
+	}
+	var ok bool
+	if k.serviceAccount, ok = key.(*rsa.PrivateKey); !ok {
+		return k, fmt.Errorf("service-account key: a %T is not an RSA key", key)
 	}
 	k.encryption = s.EncryptionKeys
 	return k, nil
 }
 
-func makeAuthority(name string, now time.Time) (certPEM, keyPEM []byte, err error) {
-	key, keyPEM, err := makeKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber:          serial(),
-		Subject:               pkix.Name{CommonName: name},
-		DNSNames:              []string{name},
-		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.Add(authorityLife),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM, nil
-}
-
-func parseAuthority(certPEM, keyPEM []byte) (a authority, err error) {
-	if a.certificate, err = parseCertificate(certPEM); err != nil {
-		return a, err
-	}
-	block, _ := pem.Decode(keyPEM)
-	if block == nil {
-		return a, errors.New("no PEM key in it")
-	}
-	if a.key, err = x509.ParseECPrivateKey(block.Bytes); err != nil {
-		return a, err
-	}
-	a.pem, a.keyPEM = certPEM, keyPEM
-	return a, nil
-}
-
-// makeKey makes an ECDSA P-256 key: a hundred times cheaper to make and to sign with than RSA.
-func makeKey() (crypto.Signer, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
-}
-
-func serial() *big.Int {
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		panic(err) // crypto/rand does not fail
-	}
-	return n
+func newAuthority(name string, now time.Time) (*pki.Authority, error) {
+	return pki.NewAuthority(pki.Cluster, pki.Leaf{CommonName: name, DNSNames: []string{name}}, now)
 }
 
 // publishIssuer stores the public side of the service-account key, from which the daemon serves
@@ -254,16 +186,17 @@ func keySet(public *rsa.PublicKey) ([]byte, error) {
 	}}})
 }
 
-// leaf says what a certificate is for.
+// leaf is a certificate of a cluster.
 type leaf struct {
-	name          string // of the two files, name.crt and name.key
-	user          string
-	groups        []string
-	dns           []string
-	ips           []net.IP
-	server        bool
-	frontProxyCA  bool
-	ofOtherIssuer func() (certPEM, keyPEM []byte, err error) // signed elsewhere: by etcd's authority
+	name string // of the two files, name.crt and name.key
+	pki.Leaf
+	frontProxyCA  bool                     // signed by that authority
+	ofOtherIssuer func() (pki.Pair, error) // signed elsewhere: by etcd's authority
+}
+
+// clientLeaf is the certificate of a client that Kubernetes knows as a user with groups.
+func clientLeaf(user string, groups ...string) pki.Leaf {
+	return pki.Leaf{CommonName: user, Organization: groups, Client: true}
 }
 
 // leaves are all certificates of a cluster.
@@ -276,28 +209,29 @@ func (c *Controller) leaves(p plane) ([]leaf, error) {
 	if p.public != nil {
 		addresses = append(addresses, p.public)
 	}
-	serving := leaf{
-		name: "kube-apiserver", user: "kube-apiserver", server: true,
-		dns: []string{
+	serving := pki.Leaf{
+		CommonName: "kube-apiserver", Server: true,
+		DNSNames: []string{
 			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
 			endpointName(cluster),
 		},
-		ips: append(append([]net.IP{net.IPv4(127, 0, 0, 1).To4()}, serviceIPs...), addresses...),
+		IPs: append(append([]net.IP{net.IPv4(127, 0, 0, 1).To4()}, serviceIPs...), addresses...),
 	}
 	return []leaf{
-		serving,
-		{name: "kube-apiserver-kubelet-client", user: "kube-apiserver-kubelet-client", groups: []string{"system:masters"}},
-		{name: "front-proxy-client", user: "front-proxy-client", frontProxyCA: true},
-		{name: "apiserver-etcd-client", user: etcdUser(cluster.ID), ofOtherIssuer: func() ([]byte, []byte, error) {
-			pair, err := c.o.Etcd.IssueClient(etcdUser(cluster.ID))
-			return pair.Certificate, pair.Key, err
+		{name: "kube-apiserver", Leaf: serving},
+		{name: "kube-apiserver-kubelet-client", Leaf: clientLeaf("kube-apiserver-kubelet-client", "system:masters")},
+		{name: "front-proxy-client", Leaf: clientLeaf("front-proxy-client"), frontProxyCA: true},
+		{name: "apiserver-etcd-client", ofOtherIssuer: func() (pki.Pair, error) {
+			return c.o.Etcd.IssueClient(etcdUser(cluster.ID))
 		}},
-		{name: "kube-controller-manager", user: "system:kube-controller-manager"},
-		{name: "kube-scheduler", user: "system:kube-scheduler"},
-		{name: "cloud-controller-manager", user: userCloudController},
+		{name: "kube-controller-manager", Leaf: clientLeaf("system:kube-controller-manager")},
+		{name: "kube-scheduler", Leaf: clientLeaf("system:kube-scheduler")},
+		{name: "cloud-controller-manager", Leaf: clientLeaf(userCloudController)},
 		// What the controller manager and the scheduler serve their health with. They would make
 		// an RSA key each themselves, which takes longer than the rest of their start.
-		{name: "health", user: "health", server: true, dns: []string{"localhost"}, ips: []net.IP{p.local()}},
+		{name: "health", Leaf: pki.Leaf{
+			CommonName: "health", Server: true, DNSNames: []string{"localhost"}, IPs: []net.IP{p.local()},
+		}},
 	}, nil
 }
 
@@ -323,12 +257,16 @@ func (c *Controller) issue(p plane) error {
 	if err != nil {
 		return err
 	}
+	private, err := keyutil.MarshalPrivateKeyToPEM(k.serviceAccount)
+	if err != nil {
+		return err
+	}
 	files := map[string][]byte{
-		"ca.crt":             k.ca.pem,
-		"ca.key":             k.ca.keyPEM,
-		"front-proxy-ca.crt": k.frontProxy.pem,
-		"sa.key":             pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k.serviceAccount)}),
-		"sa.pub":             pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		"ca.crt":             k.ca.PEM,
+		"ca.key":             k.ca.KeyPEM,
+		"front-proxy-ca.crt": k.frontProxy.PEM,
+		"sa.key":             private,
+		"sa.pub":             pem.EncodeToMemory(&pem.Block{Type: keyutil.PublicKeyBlockType, Bytes: public}),
 	}
 	for name, content := range files {
 		if err := ensureFile(filepath.Join(dir, name), content); err != nil {
@@ -344,103 +282,24 @@ func (c *Controller) issue(p plane) error {
 }
 
 func (c *Controller) issueLeaf(dir string, k keys, l leaf) error {
+	if l.ofOtherIssuer == nil {
+		authority := k.ca
+		if l.frontProxyCA {
+			authority = k.frontProxy
+		}
+		_, _, err := authority.EnsureAt(dir, l.name, l.Leaf, c.clock.Now())
+		return err
+	}
 	certFile, keyFile := filepath.Join(dir, l.name+".crt"), filepath.Join(dir, l.name+".key")
-	if l.ofOtherIssuer != nil {
-		if c.fresh(certFile, keyFile, l, nil) {
-			return nil
-		}
-		certPEM, keyPEM, err := l.ofOtherIssuer()
-		if err != nil {
-			return err
-		}
-		if len(certPEM) == 0 { // an etcd without client certificates
-			return nil
-		}
-		return writePair(certFile, certPEM, keyFile, keyPEM)
-	}
-	signer := k.ca
-	if l.frontProxyCA {
-		signer = k.frontProxy
-	}
-	if c.fresh(certFile, keyFile, l, signer.certificate) {
+	certificate, err := pki.ReadPair(certFile, keyFile)
+	if err == nil && c.clock.Now().Before(pki.Cluster.Renewal(certificate)) {
 		return nil
 	}
-	certPEM, keyPEM, err := signer.sign(l, c.clock.Now())
-	if err != nil {
+	pair, err := l.ofOtherIssuer()
+	if err != nil || len(pair.Certificate) == 0 { // an etcd without client certificates
 		return err
 	}
-	return writePair(certFile, certPEM, keyFile, keyPEM)
-}
-
-// writePair writes the key first: whoever reads between the two sees a pair that does not
-// match, and reads again.
-func writePair(certFile string, certPEM []byte, keyFile string, keyPEM []byte) error {
-	if err := ensureFile(keyFile, keyPEM); err != nil {
-		return err
-	}
-	return ensureFile(certFile, certPEM)
-}
-
-func (a authority) sign(l leaf, now time.Time) (certPEM, keyPEM []byte, err error) {
-	key, keyPEM, err := makeKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial(),
-		Subject:      pkix.Name{CommonName: l.user, Organization: l.groups},
-		DNSNames:     l.dns,
-		IPAddresses:  l.ips,
-		NotBefore:    now.Add(-clockSkew),
-		NotAfter:     now.Add(leafLife),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	if l.server {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM, nil
-}
-
-// fresh reports whether the files hold a pair that says what l says and has a third of its life
-// left. Whatever is wrong with them, the answer is to issue another.
-func (c *Controller) fresh(certFile, keyFile string, l leaf, signer *x509.Certificate) bool {
-	certPEM, err := os.ReadFile(certFile)
-	if err != nil {
-		return false
-	}
-	cert, err := parseCertificate(certPEM)
-	if err != nil || signer != nil && cert.CheckSignatureFrom(signer) != nil {
-		return false
-	}
-	keyPEM, err := os.ReadFile(keyFile)
-	if err != nil {
-		return false
-	}
-	block, _ := pem.Decode(keyPEM)
-	if block == nil {
-		return false
-	}
-	if signer != nil {
-		key, err := x509.ParseECPrivateKey(block.Bytes)
-		if err != nil || !key.PublicKey.Equal(cert.PublicKey) {
-			return false
-		}
-		sameIPs := slices.EqualFunc(cert.IPAddresses, l.ips, func(x, y net.IP) bool { return x.Equal(y) })
-		if cert.Subject.CommonName != l.user || !slices.Equal(cert.Subject.Organization, l.groups) || !slices.Equal(cert.DNSNames, l.dns) || !sameIPs {
-			return false
-		}
-	}
-	return c.clock.Now().Before(renewal(cert))
-}
-
-// renewal is when a certificate is to be replaced: after two thirds of its life.
-func renewal(cert *x509.Certificate) time.Time {
-	return cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore) / 3 * 2)
+	return pki.WritePair(certFile, keyFile, pair)
 }
 
 // renewalDue is when the first of the cluster's certificates must be replaced.
@@ -461,11 +320,11 @@ func (c *Controller) renewalDue(clusterID string) (time.Time, error) {
 		if err != nil {
 			return due, err
 		}
-		cert, err := parseCertificate(b)
+		certificate, err := pki.ParseCertificate(b)
 		if err != nil {
 			return due, fmt.Errorf("%s: %w", f, err)
 		}
-		if r := renewal(cert); due.IsZero() || r.Before(due) {
+		if r := pki.Cluster.Renewal(certificate); due.IsZero() || r.Before(due) {
 			due = r
 		}
 	}
@@ -482,38 +341,12 @@ func (c *Controller) etcdCertificate(clusterID string) (bool, error) {
 	return err == nil, err
 }
 
-func parseCertificate(data []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(data)
-	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("no PEM certificate in it")
-	}
-	return x509.ParseCertificate(block.Bytes)
-}
-
 // ensureFile makes a private file hold content, in one step, and leaves it alone if it does.
 func ensureFile(name string, content []byte) error {
-	have, err := os.ReadFile(name)
-	if err == nil && bytes.Equal(have, content) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(name), ".new-*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name()) // gone already when all went well
-	if _, err := temp.Write(content); err != nil {
-		return errors.Join(err, temp.Close())
-	}
-	if err := temp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), name)
+	return durable.EnsureFile(name, content, 0o600)
 }
 
 // firstServiceIPs are the addresses of the service "kubernetes": the first of each service range.

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/pki"
 )
 
 func issued(t *testing.T, c *Controller, p plane, name string) *x509.Certificate {
@@ -24,7 +25,7 @@ func issued(t *testing.T, c *Controller, p plane, name string) *x509.Certificate
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := parseCertificate(b)
+	cert, err := pki.ParseCertificate(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestCertificates(t *testing.T) {
 
 	t.Run("the API server is known by every name that it is called by", func(t *testing.T) {
 		roots := x509.NewCertPool()
-		roots.AddCert(k.ca.certificate)
+		roots.AddCert(k.ca.Certificate)
 		for _, name := range []string{
 			"kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
 			cluster.ID + ".gr7.us-east-1.eks.amazonaws.com", "127.0.0.1", "10.100.0.1", address,
@@ -121,7 +122,7 @@ func TestCertificates(t *testing.T) {
 				t.Errorf("%s is of %v", name, cert.NotBefore)
 			}
 		}
-		if err := issued(t, c, p, "kube-apiserver").CheckSignatureFrom(k.ca.certificate); err != nil {
+		if err := issued(t, c, p, "kube-apiserver").CheckSignatureFrom(k.ca.Certificate); err != nil {
 			t.Error(err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -47,46 +47,34 @@ func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user st
 }
 
 func (c *Controller) config(k keys, endpoint, user string, groups ...string) (*rest.Config, error) {
-	certPEM, keyPEM, err := k.ca.sign(leaf{user: user, groups: groups}, c.clock.Now())
+	pair, err := k.ca.IssueAt(clientLeaf(user, groups...), c.clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	return &rest.Config{
 		Host:            endpoint,
-		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.pem, CertData: certPEM, KeyData: keyPEM},
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.PEM, CertData: pair.Certificate, KeyData: pair.Key},
 		QPS:             -1, // API priority and fairness decides, not the client
 	}, nil
 }
 
-// bootstrapClient is eks:cluster-bootstrap, with the powers of system:masters.
-func (c *Controller) bootstrapClient(p plane) (*rest.Config, *http.Client, error) {
+// bootstrapClient makes clients of eks:cluster-bootstrap, with the powers of system:masters.
+func (c *Controller) bootstrapClient(p plane) (*client.Client, error) {
 	config, err := c.config(p.keys, p.url(), userBootstrap, "system:masters")
-	if err != nil {
-		return nil, nil, err
-	}
-	// EKS uses kubectl of the cluster's version.
-	config.UserAgent = "kubectl/v" + p.minor + ".0 (linux/amd64) kubernetes"
-	client, err := clientFor(config)
-	return config, client, err
-}
-
-// clientFor is a client with connections of its own. client-go would keep them, and their
-// certificate, for ever.
-func clientFor(config *rest.Config) (*http.Client, error) {
-	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true}, CheckRedirect: outbound.NoRedirects}, nil
+	// EKS uses kubectl of the cluster's version.
+	return client.New(config, "kubectl/v"+p.minor+".0 (linux/amd64) kubernetes")
 }
 
-// get asks for a path and fails unless the answer is 200.
-func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+// get asks for the health of a component, at whichever port, and fails unless the answer is 200.
+func get(ctx context.Context, connections *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := client.Do(request)
+	response, err := connections.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -26,14 +27,14 @@ func TestCloudControllerManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := clientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: d.plane(c).CertificateAuthority}})
+	clients, err := client.New(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: d.plane(c).CertificateAuthority}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(clients.Close)
 	for _, component := range []string{kubeControllerManager, kubeScheduler, cloudControllerManager} {
 		d.until(component+" to be healthy", func() bool {
-			_, err := get(t.Context(), client, healthURL(plane{port: port}, component))
+			_, err := get(t.Context(), clients.HTTP, healthURL(plane{port: port}, component))
 			return err == nil
 		})
 	}

@@ -9,12 +9,11 @@
 //
 // The life of a cluster, each of whose steps finds out for itself whether it has been taken:
 //
-//  1. create.go: [Controller.create] brings it up and marks it Ready.
-//  2. maintain.go: while it lives, what changes is made so (another VPC configuration, another
-//     flag, a certificate that ages), and the updates that asked for it are ended.
-//  3. upgrade.go: another minor version replaces one component after the other; when it does not
-//     become healthy, the old one serves on.
-//  4. delete.go: everything is taken away again, the rows last.
+//  1. converge.go: [Controller.Converge] creates it and marks it Ready (create.go, place.go), maintains it while it lives
+//     (another VPC configuration, another flag, a certificate that ages), replaces its components by those of another minor
+//     version (upgrade.go, handover.go), and ends the updates that asked for it. When an upgrade does not become healthy, the
+//     former version serves on.
+//  2. delete.go: everything is taken away again, the rows last.
 //
 // The components are processes of a [Host] that outlive the daemon: a daemon that starts again
 // computes the same specifications, and finds them running.
@@ -292,19 +291,11 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	// A cluster that is deleted meanwhile is not waited for.
 	ctx, release := c.whileWanted(ctx, cluster)
 	defer release()
-	switch minor, err := c.wantedVersion(ctx, cluster); {
-	case err != nil:
+	minor, err := c.wantedVersion(ctx, cluster)
+	if err != nil {
 		return reconcile.Result{}, err
-	case !plane.Ready:
-		err = c.create(ctx, cluster, minor)
-		return c.outcome(ctx, cluster, err)
-	case plane.Version != minor:
-		err = c.upgrade(ctx, cluster, plane, minor)
-		return c.outcome(ctx, cluster, err)
-	default:
-		err = c.maintain(ctx, cluster, minor)
-		return c.outcome(ctx, cluster, err)
 	}
+	return c.outcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
 }
 
 // errUnwanted is the cause that ends what is done for a cluster which is being deleted.
@@ -367,19 +358,17 @@ func (c *Controller) see(ctx context.Context, cluster record.Cluster) (record.Co
 	return row.Value, err
 }
 
-// observe writes what change makes of the cluster's observed row, if that is anything new.
+// observe writes what change makes of the cluster's observed row, if that is anything new. change replaces fields, and leaves
+// alone what they point to.
 func (c *Controller) observe(ctx context.Context, cluster record.Cluster, change func(*record.ControlPlane)) error {
 	for {
-		row, err := c.planes.Copy(ctx, cluster.Key())
+		row, err := c.planes.Get(ctx, cluster.Key())
 		if err != nil {
 			return err
 		}
-		before, err := c.planes.Get(ctx, cluster.Key())
-		if err != nil {
-			return err
-		}
+		before := row.Value
 		change(&row.Value)
-		if before.Revision == row.Revision && reflect.DeepEqual(before.Value, row.Value) {
+		if reflect.DeepEqual(before, row.Value) {
 			return nil
 		}
 		row.Value.ObservedAt = c.clock.Now().UTC()

@@ -20,6 +20,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -281,20 +282,20 @@ func (d *daemon) client(c record.Cluster, user string, groups ...string) (*http.
 	if err != nil {
 		d.Fatal(err)
 	}
-	client, err := clientFor(config)
+	clients, err := client.New(config, "")
 	if err != nil {
 		d.Fatal(err)
 	}
-	d.Cleanup(client.CloseIdleConnections)
-	return client, config.Host
+	d.Cleanup(clients.Close)
+	return clients.HTTP, config.Host
 }
 
 func anonymousClient(t *testing.T, seen record.ControlPlane) *http.Client {
 	t.Helper()
-	client, err := clientFor(&rest.Config{Host: seen.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}})
+	clients, err := client.New(&rest.Config{Host: seen.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
-	return client
+	t.Cleanup(clients.Close)
+	return clients.HTTP
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -346,11 +347,14 @@ func (v *vpc) egress(c record.Cluster) {
 	if err != nil {
 		v.Fatal(err)
 	}
-	certificate, key, err := k.ca.sign(leaf{user: "node", server: true, dns: []string{"hook.default.svc"}, ips: []net.IP{net.ParseIP(nodeAddress), net.ParseIP(clientAddress), net.IPv4(127, 0, 0, 1)}}, time.Now())
+	issued, err := k.ca.Issue(pki.Leaf{
+		CommonName: "node", Server: true, DNSNames: []string{"hook.default.svc"},
+		IPs: []net.IP{net.ParseIP(nodeAddress), net.ParseIP(clientAddress), net.IPv4(127, 0, 0, 1)},
+	})
 	if err != nil {
 		v.Fatal(err)
 	}
-	pair, err := tls.X509KeyPair(certificate, key)
+	pair, err := tls.X509KeyPair(issued.Certificate, issued.Key)
 	if err != nil {
 		v.Fatal(err)
 	}
@@ -388,11 +392,16 @@ func (v *vpc) egress(c record.Cluster) {
 	client, host := v.daemon.client(c, "admin", "system:masters")
 	put := func(path, body string) (int, string) {
 		v.Helper()
-		status, answer, err := send(v.Context(), client, http.MethodPost, host+path, "application/json", "test", []byte(body))
+		response, err := client.Post(host+path, "application/json", strings.NewReader(body))
 		if err != nil {
 			v.Fatal(err)
 		}
-		return status, string(answer)
+		defer response.Body.Close()
+		answer, err := io.ReadAll(response.Body)
+		if err != nil {
+			v.Fatal(err)
+		}
+		return response.StatusCode, string(answer)
 	}
 	must := func(path, body string) {
 		v.Helper()
@@ -409,7 +418,7 @@ func (v *vpc) egress(c record.Cluster) {
 		"addressType":"IPv4","endpoints":[{"addresses":["`+nodeAddress+`"],"conditions":{"ready":true}}],"ports":[{"port":8443,"protocol":"TCP","name":""}]}`)
 	must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"hook"},
 		"webhooks":[{"name":"hook.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
-		"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.pem)+`","service":{"name":"hook","namespace":"default","path":"/hook"}},
+		"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.PEM)+`","service":{"name":"hook","namespace":"default","path":"/hook"}},
 		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == 'refused'"}]}]}`)
 	v.until("the webhook's answer", func() bool {
 		status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"refused"}}`)
@@ -420,7 +429,7 @@ func (v *vpc) egress(c record.Cluster) {
 	for name, url := range map[string]string{"internet": "https://" + clientAddress + ":8443/hook-internet", "host": "https://" + ofHost + "/hook-host", "node": "https://" + nodeAddress + ":8443/hook-node"} {
 		must("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"`+name+`"},
 			"webhooks":[{"name":"`+name+`.example.com","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","timeoutSeconds":5,
-			"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.pem)+`","url":"`+url+`"},
+			"clientConfig":{"caBundle":"`+base64.StdEncoding.EncodeToString(k.ca.PEM)+`","url":"`+url+`"},
 			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],"matchConditions":[{"name":"ours","expression":"object.metadata.name == '`+name+`'"}]}]}`)
 		v.until("an answer about the webhook at "+url, func() bool {
 			status, answer := put("/api/v1/namespaces/default/configmaps?dryRun=All", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)

@@ -69,13 +69,13 @@ const settled = time.Minute
 
 // awaitReady waits for the very API server that listens on the port.
 func (c *Controller) awaitReady(ctx context.Context, p plane, name string, port int, timeout time.Duration) error {
-	_, client, err := c.bootstrapClient(p)
+	clients, err := c.bootstrapClient(p)
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
+	defer clients.Close()
 	return c.await(ctx, name, timeout, func(ctx context.Context) error {
-		_, err := get(ctx, client, localURL(port)+"/readyz")
+		_, err := get(ctx, clients.HTTP, localURL(port)+"/readyz")
 		return err
 	})
 }

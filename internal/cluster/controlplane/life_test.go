@@ -22,6 +22,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
+	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -213,7 +214,7 @@ func TestClusterLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		renewed, err := parseCertificate(b)
+		renewed, err := pki.ParseCertificate(b)
 		if err != nil {
 			t.Fatal(err)
 		}

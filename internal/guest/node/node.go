@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/instancetype"
@@ -197,8 +198,5 @@ func WriteFile(root, name, content string, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".next", []byte(content), mode); err != nil {
-		return err
-	}
-	return os.Rename(path+".next", path)
+	return durable.WriteFile(path, []byte(content), mode)
 }

@@ -24,6 +24,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // Config is what the process does. The same rows give the same Config.
@@ -119,12 +121,5 @@ func writeConfig(dir string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	name := configFile(dir)
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
-	if err := os.Chmod(name+".new", 0o600); err != nil { // of one that was there
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return durable.WriteFile(configFile(dir), text, 0o600)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/durable"
 	programs "github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -99,11 +100,7 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {
 		return err
 	}
-	next := marker + ".next"
-	if err := os.WriteFile(next, []byte(made), 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(next, marker); err != nil {
+	if err := durable.WriteFile(marker, []byte(made), 0o600); err != nil {
 		return err
 	}
 	r.assembled[minor] = true

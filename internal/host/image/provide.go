@@ -18,6 +18,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -292,10 +293,7 @@ func (r *Registry) mark(reference, made string) error {
 	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(marker+".next", []byte(made), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(marker+".next", marker)
+	return durable.WriteFile(marker, []byte(made), 0o600)
 }
 
 // isCurrent reports whether an image that is there need not be made again: it was loaded, or made of the same.

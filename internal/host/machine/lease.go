@@ -1,13 +1,11 @@
 package machine
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -43,12 +41,5 @@ func writeLease(name string, l boot.Lease) error {
 	if err != nil {
 		return err
 	}
-	if now, err := os.ReadFile(name); err == nil && bytes.Equal(now, data) {
-		return nil
-	}
-	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
-	if err := os.WriteFile(next, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, name)
+	return durable.EnsureFile(name, data, 0o600)
 }

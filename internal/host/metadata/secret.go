@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // secret is what the service signs with. It is made at the first use and kept, so that what was signed outlives the daemon.
@@ -40,11 +42,7 @@ func (s *secret) keep(name string, make func() ([]byte, error)) ([]byte, error) 
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	next := filepath.Join(s.dir, "."+name)
-	if err := os.WriteFile(next, b, 0o600); err != nil {
-		return nil, err
-	}
-	return b, os.Rename(next, path)
+	return b, durable.WriteFile(path, b, 0o600)
 }
 
 func (s *secret) key() ([]byte, error) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // Checkpoint writes a copy of the store, as it is at one moment, to the directory dir, which must not
@@ -64,7 +66,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
 			return err
 		}
 	}
-	return errors.Join(syncDir(parts), syncDir(dir))
+	return errors.Join(durable.SyncDir(parts), durable.SyncDir(dir))
 }
 
 func copyFile(from, to string) error {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // A part is an immutable file of blocks. Its name is in the catalogue before anybody reads it, and out
@@ -176,7 +178,7 @@ func (w *partWriter) finish() error {
 		err = os.Rename(w.path+".tmp", w.path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(w.path))
+		err = durable.SyncDir(filepath.Dir(w.path))
 	}
 	if err != nil {
 		err = errors.Join(err, w.removeFiles())
@@ -197,14 +199,6 @@ func (w *partWriter) removeFiles() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // at is called at the instructions where a crash is worth a test.

@@ -17,6 +17,8 @@ import (
 
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // A results' file is
@@ -44,20 +46,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // writeResults makes the file of what a query has found, durably and at once.
 func writeResults(ctx context.Context, path string, f *found) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "writing-*")
+	file, err := durable.Create(path, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name()) //nolint:errcheck // the next start of the daemon tries again
-		}
-	}()
+	defer file.Cleanup() //nolint:errcheck // the next start of the daemon tries again
 	if _, err := file.WriteString(resultsFormat); err != nil {
 		return err
 	}
-	m, err := f.writeMessages(ctx, file)
+	m, err := f.writeMessages(ctx, file.File)
 	if err != nil {
 		return err
 	}
@@ -65,7 +62,7 @@ func writeResults(ctx context.Context, path string, f *found) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := f.writeTable(file, m); err != nil {
+	if err := f.writeTable(file.File, m); err != nil {
 		return err
 	}
 	end := binary.LittleEndian.AppendUint64(nil, uint64(at))
@@ -74,18 +71,10 @@ func writeResults(ctx context.Context, path string, f *found) (err error) {
 	if _, err := file.Write(end); err != nil {
 		return err
 	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+	if err := file.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 func (f *found) writeTable(to io.Writer, m *messages) error {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // Directories of a machine, and the files in them.
@@ -102,9 +104,5 @@ func Write(dir string, r Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	next := filepath.Join(dir, "."+File)
-	if err := os.WriteFile(next, data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(next, filepath.Join(dir, File))
+	return durable.WriteFile(filepath.Join(dir, File), data, 0o644)
 }

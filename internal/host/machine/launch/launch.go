@@ -33,6 +33,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 )
@@ -133,11 +134,7 @@ func writeJSON(name string, v any) error {
 	if err != nil {
 		return err
 	}
-	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
-	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, name)
+	return durable.WriteFile(name, append(data, '\n'), 0o600)
 }
 
 // Main is the program "coracle-node launch --spec FILE"; args are those after "launch". It returns the exit status.

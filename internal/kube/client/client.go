@@ -1,0 +1,108 @@
+// Package client makes client-go's clients of API servers in the way that EKS's controllers need them: with connections
+// of their own, without retries, and with the requests of kubectl where EKS uses kubectl.
+package client
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/outbound"
+)
+
+// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object. For a kind of
+// an aggregated API, a pod of the cluster's users answers.
+const MaxAnswer = 32 << 20
+
+// discoveryTimeout ends requests of discovery, which take no context.
+const discoveryTimeout = 15 * time.Second
+
+// Client are client-go's clients of one API server, over connections of their own. [Client.Close] puts an end to those.
+type Client struct {
+	Config    *rest.Config
+	HTTP      *http.Client // does not follow redirects, and fails on answers that are larger than MaxAnswer
+	Objects   dynamic.Interface
+	Core      corev1client.CoreV1Interface
+	Discovery discovery.DiscoveryInterface
+}
+
+// New makes clients with a user agent; client-go's when it is empty.
+func New(config *rest.Config, userAgent string) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = userAgent
+	config.WarningHandler = rest.NoWarnings{} // they are for users, not for the daemon's log
+	// client-go shares the transports of equal configurations and keeps them, and their certificates, unless they have a
+	// proxy function. API servers are never behind a proxy.
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next} })
+	c := &Client{Config: config}
+	var err error
+	if c.HTTP, err = rest.HTTPClientFor(config); err != nil {
+		return nil, err
+	}
+	c.HTTP.CheckRedirect = outbound.NoRedirects
+	if c.Objects, err = dynamic.NewForConfigAndClient(config, c.HTTP); err != nil {
+		return nil, err
+	}
+	if c.Core, err = corev1client.NewForConfigAndClient(config, c.HTTP); err != nil {
+		return nil, err
+	}
+	limited := *c.HTTP
+	limited.Timeout = discoveryTimeout
+	c.Discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, &limited)
+	return c, err
+}
+
+// Close closes the idle connections.
+func (c *Client) Close() { utilnet.CloseIdleConnectionsFor(c.HTTP.Transport) }
+
+// Unreachable is the error of a request that the API server has not answered, or not completely.
+type Unreachable struct{ Err error }
+
+func (u *Unreachable) Error() string { return u.Err.Error() }
+
+// Unwrap returns the cause.
+func (u *Unreachable) Unwrap() error { return u.Err }
+
+// transport tells the errors of connections from the answers of an API server.
+type transport struct{ next http.RoundTripper }
+
+// WrappedRoundTripper lets [Client.Close] find the connections.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	if err != nil {
+		return nil, &Unreachable{err}
+	}
+	// client-go would wait that long and try again, up to ten times. Controllers have a queue for that.
+	response.Header.Del("Retry-After")
+	response.Body = &body{ReadCloser: response.Body, request: request, left: MaxAnswer}
+	return response, nil
+}
+
+// body is the body of an answer, up to a size.
+type body struct {
+	io.ReadCloser
+	request *http.Request
+	left    int64
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // a reader returns EOF itself
+		err = &Unreachable{err}
+	}
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("%s %s: the answer is larger than %d MiB", b.request.Method, b.request.URL.Path, MaxAnswer>>20)
+	}
+	return n, err
+}
