@@ -17,8 +17,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/backup"
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/internal/version"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -181,8 +181,8 @@ Coracle serves AWS at %s (account %s, %s).
   %s demo%s      # a guided tour: cluster, nodes, pods, access, upgrade
   %s status%s    # what runs
 `, EndpointURL(s.Listen), s.Account, s.Region, program, flag, program, flag, program, flag)
-	finder := bundle.New(bundle.Options{Dir: bundles, DataDir: string(dir)})
-	if _, err := finder.Find(kubernetes.Default); errors.Is(err, bundle.ErrNotBuilt) {
+	finder := upstream.OpenBundles(upstream.Options{Dir: bundles, DataDir: string(dir)})
+	if _, err := finder.Find(kubernetes.Default); errors.Is(err, upstream.ErrNotBuilt) {
 		fmt.Fprintf(&b, "\nKubernetes %s is not built yet. The first cluster builds it, in about four minutes; to see it built now:\n  %s bundles %s%s\n",
 			kubernetes.Default, program, kubernetes.Default, flag)
 	} else if err != nil {

@@ -23,9 +23,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/coracle-eks/coracle/internal/audit"
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/environment"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -104,7 +104,7 @@ func chooseDemoVersions(find func(minor string) (string, error)) (demoVersions, 
 	paths := make([]string, len(versions)+1)
 	for i, v := range versions {
 		path, err := find(v.Minor)
-		if err != nil && !errors.Is(err, bundle.ErrNotBuilt) {
+		if err != nil && !errors.Is(err, upstream.ErrNotBuilt) {
 			return demoVersions{}, err
 		}
 		paths[i] = path
@@ -140,7 +140,7 @@ func newDemo(w io.Writer, dir datadir.Dir, bundles, cluster string) (*demo, erro
 		w: w, dir: dir, real: realMachines(s), cluster: cluster, role: cluster + "-cluster", reader: cluster + "-reader",
 		region: s.Region, endpoint: EndpointURL(s.Listen), root: all[s.Account],
 	}
-	if d.demoVersions, err = chooseDemoVersions(bundle.New(bundle.Options{Dir: bundles, DataDir: string(dir)}).Find); err != nil {
+	if d.demoVersions, err = chooseDemoVersions(upstream.OpenBundles(upstream.Options{Dir: bundles, DataDir: string(dir)}).Find); err != nil {
 		return nil, fmt.Errorf("%w: build it (about four minutes) with \"coracle bundles %s%s\"", err, kubernetes.Default, dataDirFlag(dir))
 	}
 	config := d.config(d.root.AccessKeyID, d.root.SecretAccessKey, "")

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 func TestChooseDemoVersions(t *testing.T) {
@@ -29,14 +29,14 @@ func TestChooseDemoVersions(t *testing.T) {
 				if slices.Contains(c.built, minor) {
 					return "/bundles/" + minor, nil
 				}
-				return "", bundle.ErrNotBuilt
+				return "", upstream.ErrNotBuilt
 			})
 			if err != nil || got.from.Minor != c.from || got.to.Minor != c.to || got.canUpgrade != c.upgrade || got.kube != "/bundles/"+c.from {
 				t.Errorf("from %q to %q, upgrade %v, kube %q: %v", got.from.Minor, got.to.Minor, got.canUpgrade, got.kube, err)
 			}
 		})
 	}
-	if _, err := chooseDemoVersions(func(string) (string, error) { return "", bundle.ErrNotBuilt }); err == nil {
+	if _, err := chooseDemoVersions(func(string) (string, error) { return "", upstream.ErrNotBuilt }); err == nil {
 		t.Error("a tour without any version of Kubernetes")
 	}
 	damaged := errors.New("damaged")

@@ -13,16 +13,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
 	"github.com/coracle-eks/coracle/internal/datadir"
-	"github.com/coracle-eks/coracle/internal/host/component"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/metadata"
 	"github.com/coracle-eks/coracle/internal/host/network"
-	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
@@ -31,6 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // ec2Principal assumes the roles of instances.
@@ -66,9 +64,9 @@ func (d *daemon) userNamespaces() bool {
 
 // host is what stands in for Amazon's hardware.
 type host struct {
-	programs   *program.Programs
-	bundles    *bundle.Bundles
-	components *component.Components // what images of add-ons are built from
+	programs   *upstream.NodePrograms
+	bundles    *upstream.Bundles
+	components *upstream.Components // what images of add-ons are built from
 	images     *image.Registry
 
 	endpoints *endpoint.Controller
@@ -79,10 +77,10 @@ type host struct {
 
 func (d *daemon) openHost() (_ *host, err error) {
 	h := &host{
-		programs: program.Open(program.Options{DataDir: string(d.dir)}),
-		bundles:  bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
+		programs: upstream.OpenNodePrograms(upstream.Options{DataDir: string(d.dir)}),
+		bundles:  upstream.OpenBundles(upstream.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
 	}
-	h.components = component.Open(program.Options{DataDir: string(d.dir)})
+	h.components = upstream.OpenComponents(upstream.Options{DataDir: string(d.dir)})
 	h.images, err = image.Open(image.Options{
 		Outbound: d.outbound, Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles, Components: h.components,
 		Region: d.settings.Region, Log: d.log,
@@ -214,7 +212,7 @@ func (d *daemon) outboundPolicy() (p outbound.Policy, err error) {
 // cachedImages are the images that the AMIs of a version have in their cache, unpacked.
 func (d *daemon) cachedImages(ctx context.Context, region, minor string) (string, error) {
 	h := d.host
-	err := h.programs.Ensure(ctx, bundle.Milestones(func(p bundle.Progress) {
+	err := h.programs.Ensure(ctx, upstream.Milestones(func(p upstream.Progress) {
 		d.log.Info("building the programs that nodes need", "progress", p)
 	}))
 	if err != nil {

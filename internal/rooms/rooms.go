@@ -39,8 +39,6 @@ var Rules = []Rule{
 
 	{"internal/aws/wire", []string{"internal/metrics", "internal/region"}, world,
 		"wire serves protocols and knows no service"},
-	{"internal/aws/wire/modelgen", []string{"internal/aws/wire"}, []string{"k8s.io"},
-		"a generator, not part of the program"},
 	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "internal/instancetype", "internal/ami", "internal/region", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound"}, world,
 		"the front validates, authorises and records; it never reaches the world"},
 
@@ -58,15 +56,17 @@ var Rules = []Rule{
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
 	{"internal/region", nil, world, "public data"},
 	{"internal/catalogue", []string{"internal/document", "internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
-	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/connlimit", "internal/crash", "internal/document", "internal/filelock", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
-		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
+	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/connlimit", "internal/crash", "internal/document", "internal/filelock", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
+		"internal/record", "internal/store", "internal/upstream", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
+	{"internal/upstream", []string{"internal/catalogue", "internal/environment", "internal/filelock", "kubernetes", "node"},
+		[]string{"github.com/aws", "k8s.io"}, "it finds and builds programs, and runs none of them"},
 	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"}, "it knows the kernel, and no machine"},
 	{"cmd/node", []string{"internal/descriptor", "internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
 	{"internal/audit", []string{"internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
 	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/logs/events",
-		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/filelock", "internal/environment"}, nil,
+		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/upstream"}, nil,
 		"controllers talk to AWS services as clients do, through the SDK"},
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
@@ -82,7 +82,8 @@ var Rules = []Rule{
 	{"internal/fields", nil, world, "it reads managed fields and prints them: pure"},
 	{"internal/admin", []string{"internal/fields"}, world, "the commands' wire: both of its ends are elsewhere"},
 	{"internal/backup", []string{"internal/datadir", "internal/etcd"}, world, "it packs files and a snapshot"},
-	{"internal/doctor", []string{"internal/admin", "internal/cluster/bundle", "internal/datadir", "internal/host/program", "internal/host/usernamespace", "internal/process"}, []string{"github.com/aws", "k8s.io"},
+	{"internal/doctor", []string{"internal/admin", "internal/datadir", "internal/host/usernamespace", "internal/process",
+		"internal/upstream"}, []string{"github.com/aws", "k8s.io"},
 		"it looks at the host and changes nothing"},
 	{"internal/version", nil, world, "it is one string"},
 	{"internal/rooms", nil, nil, "this table"},
@@ -92,13 +93,15 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/cluster/bundle", "internal/crash", "internal/daemon", "internal/datadir", "internal/descriptor", "internal/etcd", "internal/fields", "internal/host/endpoint", "internal/host/program", "internal/version", "kubernetes"}, world,
+	{"cmd/coracle", []string{"internal/admin", "internal/audit", "internal/crash", "internal/daemon", "internal/datadir", "internal/descriptor", "internal/etcd", "internal/fields", "internal/host/endpoint", "internal/upstream", "internal/version", "kubernetes"}, world,
 		"flags and wiring only"},
 
 	{"kubernetes", nil, append([]string{"k8s.io"}, world...),
 		"it lists versions; the programs themselves are modules of their own"},
 	{"node", nil, append([]string{"k8s.io"}, world...),
 		"it lists programs; they are a module of their own"},
+	{"hack", []string{"internal/aws/wire", "internal/catalogue", "internal/upstream", "kubernetes"}, nil,
+		"what builds the project, and is no part of it"},
 	{"test", []string{"internal", "test", "kubernetes", "node"}, nil, "tests use what they test"},
 }
 

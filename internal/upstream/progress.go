@@ -1,14 +1,13 @@
-package bundle
+package upstream
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 )
 
-// Step is where a build is.
+// Step is a stage of a build.
 type Step string
 
 const (
@@ -21,8 +20,7 @@ const (
 
 // Progress is one report of a build.
 type Progress struct {
-	Minor string // the version that is built: "1.35"
-	Title string // what is built, where it is not a version of Kubernetes
+	Title string // what is built: "Kubernetes 1.35"
 	Step  Step
 	Done  int // modules downloaded, or packages compiled
 	Total int // packages to compile; 0 while it is not known
@@ -31,8 +29,7 @@ type Progress struct {
 	Detail string
 }
 
-// Percent is how much of the compilation is done. Linking, about a tenth of a cold build, is the
-// rest to 100.
+// Percent returns how much of the compilation is done. Linking, about a tenth of a cold build, is the rest to 100.
 func (p Progress) Percent() int {
 	switch {
 	case p.Step == Ready:
@@ -46,7 +43,7 @@ func (p Progress) Percent() int {
 }
 
 func (p Progress) String() string {
-	text := fmt.Sprintf("%s: %s", cmp.Or(p.Title, "Kubernetes "+p.Minor), p.Step)
+	text := fmt.Sprintf("%s: %s", p.Title, p.Step)
 	switch {
 	case p.Step == Ready:
 		return text + ": " + p.Detail
@@ -58,8 +55,8 @@ func (p Progress) String() string {
 	return text
 }
 
-// Milestones passes on what is worth a line in a log: every new step, every fifty modules and every
-// tenth of the compilation.
+// Milestones passes on the reports that are worth a line in a log: every new step, every fifty modules and every tenth
+// of the compilation.
 func Milestones(report func(Progress)) func(Progress) {
 	var mu sync.Mutex
 	var last Progress
@@ -68,7 +65,7 @@ func Milestones(report func(Progress)) func(Progress) {
 		defer mu.Unlock()
 		before := last
 		last = p
-		if p.Minor != before.Minor || p.Title != before.Title || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
+		if p.Title != before.Title || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
 			p.Step == Downloading && p.Done/50 != before.Done/50 {
 			report(p)
 		}
@@ -83,7 +80,8 @@ func Printer(w io.Writer, terminal bool) func(Progress) {
 	return func(p Progress) {
 		const width = 30
 		filled := p.Percent() * width / 100
-		fmt.Fprintf(w, "\r\033[K[%s%s] %3d%%  %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), p.Percent(), p)
+		bar := strings.Repeat("#", filled) + strings.Repeat(".", width-filled)
+		fmt.Fprintf(w, "\r\033[K[%s] %3d%%  %s", bar, p.Percent(), p)
 		if p.Step == Ready {
 			fmt.Fprintln(w)
 		}

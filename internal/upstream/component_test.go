@@ -1,4 +1,4 @@
-package component
+package upstream
 
 import (
 	"errors"
@@ -9,13 +9,16 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 )
 
-// greeter is a small component: a program that is put into a published module, and uses a package that only that may use.
+// goCmpSum pins the published module that the tests build a component from.
+const goCmpSum = "h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8="
+
+// greeter returns a small component: a program that is added to a published module, and uses a package that only that
+// module may use.
 func greeter() catalogue.Build {
 	return catalogue.Build{
-		Component: "test/greeter", Module: "github.com/google/go-cmp", Version: "v0.7.0", Sum: "h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8=",
+		Component: "test/greeter", Module: "github.com/google/go-cmp", Version: "v0.7.0", Sum: goCmpSum,
 		Programs: map[string]string{"greeter": "./cmp/cmd/greeter"},
 		Files: map[string][]byte{"cmp/cmd/greeter/main.go": []byte(`package main
 
@@ -27,20 +30,20 @@ func main() { println(greeting, flags.Deterministic) }
 `)},
 		Stamps: map[string]string{"main.greeting": "ahoy"},
 		Data: map[string]catalogue.Data{
-			"license": {Module: "github.com/google/go-cmp", Version: "v0.7.0", Sum: "h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8=", Path: "LICENSE"},
+			"license": {Module: "github.com/google/go-cmp", Version: "v0.7.0", Sum: goCmpSum, Path: "LICENSE"},
 		},
 	}
 }
 
-func TestAComponentIsBuiltFromItsModule(t *testing.T) {
+func TestComponentIsBuiltFromItsModule(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c, b := In(dir), greeter()
+	c, b := ComponentsIn(dir), greeter()
 	if _, err := c.Path(b, "greeter"); !errors.Is(err, ErrNotBuilt) {
 		t.Fatalf("before it is built: %v", err)
 	}
 	var steps []string
-	if err := c.Ensure(t.Context(), b, func(p bundle.Progress) { steps = append(steps, p.String()) }); err != nil {
+	if err := c.Ensure(t.Context(), b, func(p Progress) { steps = append(steps, p.String()) }); err != nil {
 		t.Fatal(err)
 	}
 	path, err := c.Path(b, "greeter")
@@ -72,13 +75,14 @@ func TestAComponentIsBuiltFromItsModule(t *testing.T) {
 		if err := c.Ensure(t.Context(), b, nil); err != nil {
 			t.Fatal(err)
 		}
-		if output, err := exec.CommandContext(t.Context(), path).CombinedOutput(); err != nil || strings.TrimSpace(string(output)) != "farewell false" {
+		output, err := exec.CommandContext(t.Context(), path).CombinedOutput()
+		if err != nil || strings.TrimSpace(string(output)) != "farewell false" {
 			t.Errorf("it says %q, %v", output, err)
 		}
 	})
 }
 
-func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
+func TestComponentThatCannotBeBuilt(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*catalogue.Build)
@@ -120,7 +124,7 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			c, b := In(dir), greeter()
+			c, b := ComponentsIn(dir), greeter()
 			test.change(&b)
 			if err := c.Ensure(t.Context(), b, nil); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
@@ -132,31 +136,33 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 	}
 }
 
-func TestWithoutGo(t *testing.T) {
+func TestComponentWithoutGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	c, b := In(t.TempDir()), greeter()
-	err := c.Ensure(t.Context(), b, nil)
-	if err == nil || !strings.Contains(err.Error(), "there is no go command on the PATH: install Go") {
+	c, b := ComponentsIn(t.TempDir()), greeter()
+	const want = "there is no go command on the PATH: install Go"
+	if err := c.Ensure(t.Context(), b, nil); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
 	}
 	b.Data = nil
-	if err := c.Ensure(t.Context(), b, nil); err == nil || !strings.Contains(err.Error(), "there is no go command on the PATH: install Go") {
+	if err := c.Ensure(t.Context(), b, nil); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestYAMLFilesOfADirectoryAreOne(t *testing.T) {
+func TestYAMLFilesOfADirectoryAreJoined(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"b.yaml": "kind: B\n", "a.yml": "kind: A", "README.md": "no", "kustomization.yaml": "resources: []"} {
+	for name, content := range map[string]string{
+		"b.yaml": "kind: B\n", "a.yml": "kind: A", "README.md": "no", "kustomization.yaml": "resources: []",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := read(dir); err != nil || string(got) != "kind: A\n---\nkind: B\n" {
+	if got, err := readData(dir); err != nil || string(got) != "kind: A\n---\nkind: B\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no YAML files") {
+	if _, err := readData(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no YAML files") {
 		t.Errorf("of an empty directory: %v", err)
 	}
 }

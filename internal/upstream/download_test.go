@@ -1,4 +1,4 @@
-package bundle
+package upstream
 
 import (
 	"archive/zip"
@@ -10,20 +10,20 @@ import (
 )
 
 // newProxy makes a directory that is a module proxy with one module, and the go command download from there.
-func newProxy(t *testing.T, d Download) {
+func newProxy(t *testing.T, d download) {
 	t.Helper()
 	proxy, cache := t.TempDir(), t.TempDir()
-	versions := filepath.Join(proxy, d.Module, "@v")
+	versions := filepath.Join(proxy, d.module, "@v")
 	if err := os.MkdirAll(versions, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	mod := "module " + d.Module + "\n"
-	for name, content := range map[string]string{".info": `{"Version":"` + d.Version + `"}`, ".mod": mod} {
-		if err := os.WriteFile(filepath.Join(versions, d.Version+name), []byte(content), 0o600); err != nil {
+	mod := "module " + d.module + "\n"
+	for name, content := range map[string]string{".info": `{"Version":"` + d.version + `"}`, ".mod": mod} {
+		if err := os.WriteFile(filepath.Join(versions, d.version+name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f, err := os.Create(filepath.Join(versions, d.Version+".zip"))
+	f, err := os.Create(filepath.Join(versions, d.version+".zip"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,20 +50,21 @@ func newProxy(t *testing.T, d Download) {
 
 // Everybody can write to /tmp, above a directory for temporary files.
 func TestADownloadReadsNoModuleOfOthers(t *testing.T) {
-	d := Download{Module: "coracle.test/module", Version: "v1.0.0", Sum: "h1:other"}
+	d := download{module: "coracle.test/module", version: "v1.0.0", sum: "h1:other"}
 	newProxy(t, d)
 	everybodys := t.TempDir()
 	temporary := filepath.Join(everybodys, "own")
 	if err := os.Mkdir(temporary, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(everybodys, "go.mod"), []byte("module other\n\ngo 99.99.0\n"), 0o600); err != nil {
+	other := []byte("module other\n\ngo 99.99.0\n")
+	if err := os.WriteFile(filepath.Join(everybodys, "go.mod"), other, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", temporary)
 	t.Setenv("GOTOOLCHAIN", "auto") // the default, with which the go command reads the module file first
 	// Its sum says that it was downloaded.
-	if _, err := d.Dir(t.Context()); err == nil || !strings.Contains(err.Error(), "its sum is h1:") {
+	if _, err := downloadModule(t.Context(), d); err == nil || !strings.Contains(err.Error(), "its sum is h1:") {
 		t.Errorf("download: %v, want that the sum is another", err)
 	}
 	if entries, err := os.ReadDir(temporary); err != nil || len(entries) != 0 {

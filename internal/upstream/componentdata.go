@@ -1,4 +1,4 @@
-package component
+package upstream
 
 import (
 	"bytes"
@@ -15,16 +15,16 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 )
 
-// fetchWithin is how long Data waits for the download of one module.
-const fetchWithin = time.Minute
+// downloadTimeout is how long Data waits for the download of one module.
+const downloadTimeout = time.Minute
 
-// Data is the content of one of a component's files of data. It downloads the module that the file comes with when no one has before, and nothing else;
-// it is what package catalogue asks for files.
+// Data returns the content of one of a component's files of data, after downloading the module that the file comes with
+// if needed. Package catalogue reads files with it.
 func (c *Components) Data(b catalogue.Build, name string) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), fetchWithin, fmt.Errorf("the Go proxy did not deliver within %s", fetchWithin))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), downloadTimeout,
+		fmt.Errorf("the Go proxy did not deliver within %s", downloadTimeout))
 	defer cancel()
 	path, err := c.DataFile(ctx, b, name)
 	if err != nil {
@@ -33,16 +33,16 @@ func (c *Components) Data(b catalogue.Build, name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// DataFile is the path of one of a component's files of data, which is as Data says.
+// DataFile returns the path of one of a component's files of data, after downloading it as Data does.
 func (c *Components) DataFile(ctx context.Context, b catalogue.Build, name string) (string, error) {
 	data, ok := b.Data[name]
 	if !ok {
 		return "", fmt.Errorf("%s %s has no data %q", b.Component, b.Version, name)
 	}
-	// Its name says what is in it, so that it never has to be made again.
+	// The name of the file identifies its content, so that it never has to be written again.
 	key := sha256.Sum256(fmt.Appendf(nil, "%s@%s %s %s", data.Module, data.Version, data.Sum, data.Path))
 	file := filepath.Join("data", hex.EncodeToString(key[:])[:12]+"-"+filepath.Base(name))
-	dirs := c.dirs()
+	dirs := c.cache.paths()
 	for _, dir := range dirs {
 		path := filepath.Join(dir, file)
 		if _, err := os.Stat(path); err == nil {
@@ -51,14 +51,14 @@ func (c *Components) DataFile(ctx context.Context, b catalogue.Build, name strin
 			return "", err
 		}
 	}
-	from, err := bundle.Download{Module: data.Module, Version: data.Version, Sum: data.Sum}.Dir(ctx)
+	from, err := downloadModule(ctx, download{module: data.Module, version: data.Version, sum: data.Sum})
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s of %s %s: %w", name, b.Component, b.Version, err)
 	}
-	content, err := read(filepath.Join(from, filepath.FromSlash(data.Path)))
+	content, err := readData(filepath.Join(from, filepath.FromSlash(data.Path)))
 	if err != nil {
 		return "", fmt.Errorf("%s of %s %s: %w", name, b.Component, b.Version, err)
 	}
@@ -67,11 +67,11 @@ func (c *Components) DataFile(ctx context.Context, b catalogue.Build, name strin
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	return path, replace(path, content)
+	return path, replaceFile(path, content)
 }
 
-// read reads a file, or all YAML files of a directory as one of several documents.
-func read(path string) ([]byte, error) {
+// readData reads a file, or all YAML files of a directory as one of several documents.
+func readData(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,8 @@ func read(path string) ([]byte, error) {
 	}
 	var documents [][]byte
 	for _, e := range entries {
-		if !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(e.Name())) || strings.HasPrefix(e.Name(), "kustomization.") {
+		isYAML := slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(e.Name()))
+		if !isYAML || strings.HasPrefix(e.Name(), "kustomization.") {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(path, e.Name()))
@@ -100,8 +101,8 @@ func read(path string) ([]byte, error) {
 	return bytes.Join(documents, []byte("---\n")), nil
 }
 
-// replace writes a file that others may read at any time.
-func replace(path string, content []byte) error {
+// replaceFile writes a file that others may read at any time.
+func replaceFile(path string, content []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(path), ".next-")
 	if err != nil {
 		return err

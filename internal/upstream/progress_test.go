@@ -1,4 +1,4 @@
-package bundle
+package upstream
 
 import (
 	"strings"
@@ -6,16 +6,18 @@ import (
 )
 
 func build135() []Progress {
-	reports := []Progress{{Minor: "1.35", Step: Downloading}}
+	reports := []Progress{{Title: "Kubernetes 1.35", Step: Downloading}}
 	for i := 1; i <= 200; i++ {
-		reports = append(reports, Progress{Minor: "1.35", Step: Downloading, Done: i})
+		reports = append(reports, Progress{Title: "Kubernetes 1.35", Step: Downloading, Done: i})
 	}
 	for i := 0; i < 2800; i++ {
-		reports = append(reports, Progress{Minor: "1.35", Step: Compiling, Done: i, Total: 2800, Detail: "k8s.io/kubernetes/pkg/x"})
+		reports = append(reports, Progress{
+			Title: "Kubernetes 1.35", Step: Compiling, Done: i, Total: 2800, Detail: "k8s.io/kubernetes/pkg/x",
+		})
 	}
 	return append(reports,
-		Progress{Minor: "1.35", Step: Linking, Done: 2800, Total: 2800},
-		Progress{Minor: "1.35", Step: Ready, Detail: "/bundles/v1.35/kube"})
+		Progress{Title: "Kubernetes 1.35", Step: Linking, Done: 2800, Total: 2800},
+		Progress{Title: "Kubernetes 1.35", Step: Ready, Detail: "/bundles/v1.35/kube"})
 }
 
 func TestPrinterInAPipeIsALinePerPiece(t *testing.T) {

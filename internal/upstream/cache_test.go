@@ -1,9 +1,8 @@
-package bundle
+package upstream
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,34 +16,22 @@ import (
 )
 
 // tiny is a module that builds in a moment: its program prints the version that it was stamped with.
-func tiny(minor, version string) Module {
-	return Module{
-		Minor:   minor,
-		Version: version,
-		Files: map[string][]byte{
+func tiny(minor, version string) module {
+	return module{
+		title:   "Kubernetes " + minor + " bundle",
+		label:   "Kubernetes " + minor,
+		dir:     "v" + minor,
+		version: version,
+		files: map[string][]byte{
 			"go.mod":  []byte("module example.com/tiny\n\ngo 1.24\n"),
 			"main.go": []byte("package main\n\nvar version = \"unstamped\"\n\nfunc main() { println(version) }\n"),
 		},
-		Stamps: map[string]string{"main.version": version},
+		stamps:   map[string]string{"main.version": version},
+		programs: map[string]string{"kube": "."},
 	}
 }
 
-// in makes a finder of one directory that builds the given module.
-func in(dir string, module func() Module) *Bundles {
-	b := In(dir)
-	b.module = func(minor string) (Module, error) {
-		m := module()
-		if minor != m.Minor {
-			return Module{}, fmt.Errorf("%s is not supported", minor)
-		}
-		return m, nil
-	}
-	return b
-}
-
-func is(module Module) func() Module { return func() Module { return module } }
-
-// place writes a bundle by hand. An empty version leaves the version file out.
+// writeBundle writes a bundle by hand. An empty version leaves the version file out.
 func writeBundle(t *testing.T, dir, minor, version string, mode fs.FileMode) string {
 	t.Helper()
 	path := filepath.Join(dir, "v"+minor, "kube")
@@ -62,9 +49,9 @@ func writeBundle(t *testing.T, dir, minor, version string, mode fs.FileMode) str
 	return path
 }
 
-// goCommand puts a go command of the test's own on the PATH: a shell script, in which $GO is the real
+// fakeGo puts a go command of the test's own on the PATH: a shell script, in which $GO is the real
 // one.
-func goCommand(t *testing.T, script string) {
+func fakeGo(t *testing.T, script string) {
 	t.Helper()
 	golang, err := exec.LookPath("go")
 	if err != nil {
@@ -106,14 +93,14 @@ func TestFindLooksInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			b := in("", is(tiny("1.35", current)))
-			b.places = []place{{dir: filepath.Join(dir, "beside")}, {dir: filepath.Join(dir, "data")}}
+			c := newCacheIn("", EnvBundles)
+			c.directories = []directory{{path: filepath.Join(dir, "beside")}, {path: filepath.Join(dir, "data")}}
 			for where, version := range map[string]string{"beside": test.beside, "data": test.data} {
 				if version != "-" {
 					writeBundle(t, filepath.Join(dir, where), "1.35", version, 0o755)
 				}
 			}
-			path, err := b.Find("1.35")
+			path, err := c.find(tiny("1.35", current))
 			if test.want == "" {
 				if !errors.Is(err, ErrNotBuilt) {
 					t.Fatalf("Find = %q, %v, want ErrNotBuilt", path, err)
@@ -132,9 +119,9 @@ func TestFindLooksInOrder(t *testing.T) {
 	}
 }
 
-func TestNewTakesTheExplicitDirectoryOnly(t *testing.T) {
+func TestOpenBundlesTakesTheExplicitDirectoryOnly(t *testing.T) {
 	dir, env, data := t.TempDir(), t.TempDir(), t.TempDir()
-	t.Setenv(EnvDir, env)
+	t.Setenv(EnvBundles, env)
 	for _, where := range []string{dir, env} {
 		writeBundle(t, where, "1.35", "v1.35.0-mine", 0o755) // whatever its version
 	}
@@ -145,19 +132,19 @@ func TestNewTakesTheExplicitDirectoryOnly(t *testing.T) {
 		"the option wins": {Options{Dir: dir, DataDir: data}, dir},
 		"the environment": {Options{DataDir: data}, env},
 	} {
-		path, err := New(test.options).Find("1.35")
+		path, err := OpenBundles(test.options).Find("1.35")
 		if want := filepath.Join(test.want, "v1.35", "kube"); err != nil || path != want {
 			t.Errorf("%s: Find = %q, %v, want %s", name, path, err, want)
 		}
 	}
 
-	t.Setenv(EnvDir, "")
-	b := New(Options{DataDir: data})
-	if got, want := b.places[len(b.places)-1].dir, filepath.Join(data, "bundles"); got != want {
+	t.Setenv(EnvBundles, "")
+	c := OpenBundles(Options{DataDir: data}).cache
+	if got, want := c.directories[len(c.directories)-1].path, filepath.Join(data, "bundles"); got != want {
 		t.Errorf("bundles are built into %s, want %s", got, want)
 	}
-	if len(b.places) != 2 || filepath.Base(b.places[0].dir) != "bundles" {
-		t.Errorf("places are %+v, want one beside the program first", b.places)
+	if len(c.directories) != 2 || filepath.Base(c.directories[0].path) != "bundles" {
+		t.Errorf("directories are %+v, want one beside the program first", c.directories)
 	}
 }
 
@@ -165,7 +152,7 @@ func TestFindRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := writeBundle(t, dir, "1.35", "v1", 0o644)
-	_, err := in(dir, is(tiny("1.35", "v1"))).Ensure(t.Context(), "1.35", nil)
+	_, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
 	if err == nil || errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), path) {
 		t.Errorf("error is %v, want one that names %s and does not build over it", err, path)
 	}
@@ -174,7 +161,7 @@ func TestFindRefusesWhatCannotRun(t *testing.T) {
 func TestUnsupportedVersion(t *testing.T) {
 	t.Parallel()
 	for _, minor := range []string{"", "1.32", "1.37", "v1.35", "../1.35"} {
-		_, err := In(t.TempDir()).Ensure(t.Context(), minor, nil)
+		_, err := BundlesIn(t.TempDir()).Ensure(t.Context(), minor, nil)
 		if err == nil || !strings.Contains(err.Error(), "1.33, 1.34, 1.35, 1.36") {
 			t.Errorf("Ensure(%q) = %v, want an error that lists the versions", minor, err)
 		}
@@ -184,16 +171,16 @@ func TestUnsupportedVersion(t *testing.T) {
 // Two daemons with ten callers each start one build between them, and everybody gets its result.
 func TestEnsureBuildsOnce(t *testing.T) {
 	builds := filepath.Join(t.TempDir(), "builds")
-	goCommand(t, `[ "$1" = build ] && echo build >> `+builds+`; exec $GO "$@"`)
+	fakeGo(t, `[ "$1" = build ] && echo build >> `+builds+`; exec $GO "$@"`)
 	dir := t.TempDir()
 	module := tiny("1.35", "v1.35.4-eks-0123abc")
-	daemons := []*Bundles{in(dir, is(module)), in(dir, is(module))}
+	daemons := []*cache{newCacheIn(dir, EnvBundles), newCacheIn(dir, EnvBundles)}
 
 	var wg sync.WaitGroup
 	for _, daemon := range daemons {
 		for range 10 {
 			wg.Go(func() {
-				path, err := daemon.Ensure(t.Context(), "1.35", nil)
+				path, err := daemon.ensure(t.Context(), module, nil)
 				if want := filepath.Join(dir, "v1.35", "kube"); err != nil || path != want {
 					t.Errorf("Ensure = %q, %v, want %s", path, err, want)
 				}
@@ -206,8 +193,8 @@ func TestEnsureBuildsOnce(t *testing.T) {
 		t.Errorf("builds: %q, %v, want one", log, err)
 	}
 	output, err := exec.Command(filepath.Join(dir, "v1.35", "kube")).CombinedOutput()
-	if err != nil || string(output) != module.Version+"\n" {
-		t.Errorf("the bundle says %q, %v, want its version %q", output, err, module.Version)
+	if err != nil || string(output) != module.version+"\n" {
+		t.Errorf("the bundle says %q, %v, want its version %q", output, err, module.version)
 	}
 	if left := leftovers(t, dir, "1.35"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -218,7 +205,7 @@ func TestEnsureReplacesAnOldBundle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, version := range []string{"v1.35.3-eks-aaaaaaa", "v1.35.4-eks-bbbbbbb"} {
-		path, err := in(dir, is(tiny("1.35", version))).Ensure(t.Context(), "1.35", nil)
+		path, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), tiny("1.35", version), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,12 +219,12 @@ func TestEnsureReplacesAnOldBundle(t *testing.T) {
 func TestProgressReachesEveryWatcher(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	b := in(dir, is(tiny("1.35", "v1")))
+	c, module := newCacheIn(dir, EnvBundles), tiny("1.35", "v1")
 	var wg sync.WaitGroup
 	reports := make([][]Progress, 3)
 	for i := range reports {
 		wg.Go(func() {
-			if _, err := b.Ensure(t.Context(), "1.35", func(p Progress) { reports[i] = append(reports[i], p) }); err != nil {
+			if _, err := c.ensure(t.Context(), module, func(p Progress) { reports[i] = append(reports[i], p) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -247,7 +234,7 @@ func TestProgressReachesEveryWatcher(t *testing.T) {
 		if len(seen) == 0 {
 			continue // it came when the bundle was ready
 		}
-		if last := seen[len(seen)-1]; last.Step != Ready || last.Percent() != 100 || last.Minor != "1.35" {
+		if last := seen[len(seen)-1]; last.Step != Ready || last.Percent() != 100 || last.Title != "Kubernetes 1.35" {
 			t.Errorf("watcher %d: the last report is %+v", i, last)
 		}
 		for j := 1; j < len(seen); j++ {
@@ -262,11 +249,10 @@ func TestFailedBuildSaysWhyAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	broken, fixed := tiny("1.35", "v1"), tiny("1.35", "v1")
-	broken.Files["main.go"] = []byte("package main\n\nfunc main() { undefinedFunction() }\n")
-	module := broken
-	b := in(dir, func() Module { return module })
+	broken.files["main.go"] = []byte("package main\n\nfunc main() { undefinedFunction() }\n")
+	c := newCacheIn(dir, EnvBundles)
 
-	_, err := b.Ensure(t.Context(), "1.35", nil)
+	_, err := c.ensure(t.Context(), broken, nil)
 	var failed *BuildError
 	if !errors.As(err, &failed) {
 		t.Fatalf("error is a %T (%v), want a *BuildError", err, err)
@@ -283,15 +269,14 @@ func TestFailedBuildSaysWhyAndCanBeRepeated(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 
-	module = fixed
-	if _, err := b.Ensure(t.Context(), "1.35", nil); err != nil {
+	if _, err := c.ensure(t.Context(), fixed, nil); err != nil {
 		t.Errorf("a build after a failed one: %v", err)
 	}
 }
 
 func TestFailedBuildKeepsTheEndOfTheOutput(t *testing.T) {
-	goCommand(t, `i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo "complaint number $i." >&2; done; exit 7`)
-	_, err := in(t.TempDir(), is(tiny("1.35", "v1"))).Ensure(t.Context(), "1.35", nil)
+	fakeGo(t, `i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo "complaint number $i." >&2; done; exit 7`)
+	_, err := newCacheIn(t.TempDir(), EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
 	var failed *BuildError
 	if !errors.As(err, &failed) {
 		t.Fatalf("error is %v", err)
@@ -304,8 +289,8 @@ func TestFailedBuildKeepsTheEndOfTheOutput(t *testing.T) {
 func TestMissingGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := t.TempDir()
-	_, err := in(dir, is(tiny("1.35", "v1"))).Ensure(t.Context(), "1.35", nil)
-	for _, want := range []string{"no go command", "https://go.dev/dl", filepath.Join(dir, "v1.35", "kube"), EnvDir} {
+	_, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
+	for _, want := range []string{"no go command", "https://go.dev/dl", filepath.Join(dir, "v1.35", "kube"), EnvBundles} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not contain %q", err, want)
 		}
@@ -318,7 +303,7 @@ func TestUnwritableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := in(file, is(tiny("1.35", "v1"))).Ensure(t.Context(), "1.35", nil)
+	_, err := newCacheIn(file, EnvBundles).ensure(t.Context(), tiny("1.35", "v1"), nil)
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v, want one that names %s", err, file)
 	}
@@ -331,16 +316,17 @@ func TestEnsureWaitsForAnotherProcess(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "v1.35"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := filelock.Lock(t.Context(), filepath.Join(dir, "v1.35", lockName), func() { t.Error("the lock is taken") })
+	lock := filepath.Join(dir, "v1.35", lockName)
+	unlock, err := filelock.Lock(t.Context(), lock, func() { t.Error("the lock is taken") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	module := tiny("1.35", "v1")
-	module.Files = map[string][]byte{} // it could not build it itself
+	module.files = map[string][]byte{} // it could not build it itself
 	waited := make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := in(dir, is(module)).Ensure(t.Context(), "1.35", func(p Progress) {
+		_, err := newCacheIn(dir, EnvBundles).ensure(t.Context(), module, func(p Progress) {
 			if p.Step != Waiting {
 				t.Errorf("it builds: %v", p)
 				return
@@ -363,19 +349,20 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "v1.35"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := filelock.Lock(t.Context(), filepath.Join(dir, "v1.35", lockName), func() { t.Error("the lock is taken") })
+	lock := filepath.Join(dir, "v1.35", lockName)
+	unlock, err := filelock.Lock(t.Context(), lock, func() { t.Error("the lock is taken") })
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := in(dir, is(tiny("1.35", "v1")))
+	c, module := newCacheIn(dir, EnvBundles), tiny("1.35", "v1")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = b.Ensure(ctx, "1.35", func(Progress) { cancel() })
+	_, err = c.ensure(ctx, module, func(Progress) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
 	}
 	// The next caller does not inherit the cancellation.
 	unlock()
-	if _, err := b.Ensure(t.Context(), "1.35", nil); err != nil {
+	if _, err := c.ensure(t.Context(), module, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -383,9 +370,11 @@ func TestCancelledWhileWaiting(t *testing.T) {
 // A build goes on while somebody waits for it, and its processes end when nobody does.
 func TestLastCallerStopsTheBuild(t *testing.T) {
 	running := filepath.Join(t.TempDir(), "running")
-	goCommand(t, `if [ "$1" = build ]; then sleep 600 & echo $! > `+running+`.new && mv `+running+`.new `+running+`; wait; fi; exec $GO "$@"`)
+	fakeGo(t, `running=`+running+`
+if [ "$1" = build ]; then sleep 600 & echo $! > $running.new && mv $running.new $running; wait; fi
+exec $GO "$@"`)
 	dir := t.TempDir()
-	b := in(dir, is(tiny("1.35", "v1")))
+	c, module := newCacheIn(dir, EnvBundles), tiny("1.35", "v1")
 
 	compiling := make(chan struct{}, 2)
 	report := func(p Progress) {
@@ -397,12 +386,12 @@ func TestLastCallerStopsTheBuild(t *testing.T) {
 	second, leaveSecond := context.WithCancel(t.Context())
 	firstErr, secondErr := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := b.Ensure(first, "1.35", report)
+		_, err := c.ensure(first, module, report)
 		firstErr <- err
 	}()
 	<-compiling
 	go func() {
-		_, err := b.Ensure(second, "1.35", report)
+		_, err := c.ensure(second, module, report)
 		secondErr <- err
 	}()
 	<-compiling // the second has joined: it was told the last report
@@ -443,14 +432,14 @@ func waitForFile(t *testing.T, path string) string {
 
 func TestKubernetesModule(t *testing.T) {
 	t.Parallel()
-	module, err := KubernetesModule("1.35")
+	module, err := kubernetesModule("1.35")
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := linkerFlags(module.Stamps)
+	flags := linkerFlags(module.stamps)
 	for _, want := range []string{
-		"-X k8s.io/component-base/version.gitVersion=" + module.Version,
-		"-X k8s.io/client-go/pkg/version.gitVersion=" + module.Version,
+		"-X k8s.io/component-base/version.gitVersion=" + module.version,
+		"-X k8s.io/client-go/pkg/version.gitVersion=" + module.version,
 		"-X k8s.io/component-base/version.gitMajor=1 ",
 		"-X k8s.io/component-base/version.gitMinor=35 ",
 		"-X k8s.io/component-base/version.gitTreeState=clean ",
