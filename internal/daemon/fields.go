@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/cluster/addon"
-	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/fields"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -300,21 +298,4 @@ func versionsFor(entry catalogue.Addon, minor string) []string {
 		}
 	}
 	return all
-}
-
-// AskFields asks the daemon of dir. Clusters of the account and region that it began with go before others of their name.
-func AskFields(ctx context.Context, dir datadir.Dir, q fields.Question) (fields.Answer, error) {
-	s, err := dir.ReadSettings()
-	if errors.Is(err, fs.ErrNotExist) {
-		return fields.Answer{}, notRunning(dir)
-	}
-	if err != nil {
-		return fields.Answer{}, err
-	}
-	q.Account, q.Region = s.Account, s.Region
-	a, err := admin.NewClient(dir.Socket()).Fields(ctx, q)
-	if errors.Is(err, admin.ErrNotRunning) {
-		return a, notRunning(dir)
-	}
-	return a, err
 }

@@ -34,12 +34,12 @@ import (
 // ec2Principal assumes the roles of instances.
 const ec2Principal = "ec2.amazonaws.com"
 
-// realMachines reports whether instances are machines with a network. They take root; without it they are simulated.
-func realMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
+// RealMachines reports whether instances are machines with a network. They take root; without it they are simulated.
+func RealMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
 
 // publicRange is where public addresses are; the zero prefix without a network.
 func (d *daemon) publicRange() (netip.Prefix, error) {
-	if !realMachines(d.settings) {
+	if !RealMachines(d.settings) {
 		return netip.Prefix{}, nil
 	}
 	public, err := netip.ParsePrefix(d.settings.PublicRange)
@@ -95,7 +95,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 	doors := endpoint.Options{
 		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: d.dir.Join("endpoint"), LogFile: d.dir.Join("endpoint.log"), Program: self, Log: d.log,
 	}
-	if !realMachines(d.settings) {
+	if !RealMachines(d.settings) {
 		h.endpoints, err = endpoint.New(doors)
 		return h, err
 	}
@@ -191,7 +191,7 @@ func (d *daemon) simulatedDir() string { return d.dir.Join("sim") }
 
 // egressSockets are where a cluster's API server finds simulated kubelets, and the rest; they are empty where machines are real.
 func (d *daemon) egressSockets(clusterID string) (cluster, managed string) {
-	if realMachines(d.settings) {
+	if RealMachines(d.settings) {
 		return "", ""
 	}
 	return simulated.Socket(d.simulatedDir(), clusterID), simulated.ManagedSocket(d.simulatedDir(), clusterID)

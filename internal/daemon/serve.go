@@ -1,7 +1,8 @@
-// Package daemon puts the house together: it starts what serves, connects the rooms, and
-// carries out the commands of the program that concern a daemon ([Up], [Down], [Reset], ...).
+// Package daemon is the composition root: [Serve] starts what serves, in order, and connects the AWS services, the
+// controllers and what stands in for Amazon's hardware.
 //
-// It is the one package that knows the AWS services and the cluster controllers at once.
+// It is the one package that knows the AWS services and the controllers at once. The commands of the program are in
+// cmd/coracle; they reach a daemon through the socket of package admin.
 package daemon
 
 import (

@@ -3,11 +3,8 @@ package daemon
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -16,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/admin"
-	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -175,31 +171,4 @@ func disk(ctx context.Context, dir string) (admin.Disk, error) {
 	}
 	_ = filetree.Walk(dir, filetree.Visitor{Enter: enter, Leave: leave}) // what cannot be read is not counted
 	return out, ctx.Err()
-}
-
-// Left is what runs of a data directory without a daemon: names of processes, sorted, and which of them the next daemon
-// will refuse to use.
-func Left(dir datadir.Dir) (names, problems []string, err error) {
-	found, err := process.Claims(dir.Owner()) // the key may be lost
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, f := range found {
-		if f.Leader {
-			names = append(names, f.Name)
-		}
-	}
-	slices.Sort(names)
-	id, err := processIdentity(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return names, nil, nil
-	}
-	if err != nil {
-		return names, []string{err.Error()}, nil
-	}
-	verified, err := process.Find(id)
-	for _, ambiguous := range process.Ambiguous(verified) {
-		problems = append(problems, ambiguous.Error())
-	}
-	return names, problems, err
 }

@@ -1,4 +1,7 @@
-package daemon
+// Package reset removes every process, mount, namespace and file that the daemon of a data directory made.
+//
+// It needs nothing to work: the daemon may be dead, hung or running, and any file may be missing or broken.
+package reset
 
 import (
 	"bufio"
@@ -24,14 +27,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
-// Reset removes every process, mount and file that the daemon of dir made. It needs nothing to
-// work: the daemon may be dead, hung or running, and any file may be missing or broken.
-func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
+// Run removes what the daemon of dir made, and dir. It passes each step to progress.
+func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	// Half a reset helps nobody.
 	signal.Ignore(os.Interrupt)
 	defer signal.Reset(os.Interrupt)
 
-	if err := looksLikeOurs(dir); err != nil {
+	if err := checkDataDir(dir); err != nil {
 		return err
 	}
 	if err := endDaemon(ctx, dir, progress); err != nil {
@@ -67,7 +69,7 @@ func Reset(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	return nil
 }
 
-// removeHost takes away what only root can have made outside the data directory: cgroups, namespaces, links, names.
+// removeHost removes what only root can have made outside the data directory: cgroups, namespaces, links, names.
 func removeHost(ctx context.Context, owner string, progress func(string)) error {
 	// What cannot be removed does not keep the rest.
 	machines, err1 := machine.Remove(owner)
@@ -82,9 +84,9 @@ func removeHost(ctx context.Context, owner string, progress func(string)) error 
 	return errors.Join(err1, err2, err3)
 }
 
-// looksLikeOurs guards against "coracle reset --yes --data-dir /home": a daemon's first act is to
-// make its lock, the second its settings.
-func looksLikeOurs(dir datadir.Dir) error {
+// checkDataDir guards against "coracle reset --yes --data-dir /home": a daemon creates its lock first, and its settings
+// second.
+func checkDataDir(dir datadir.Dir) error {
 	entries, err := os.ReadDir(string(dir))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
@@ -98,19 +100,17 @@ func looksLikeOurs(dir datadir.Dir) error {
 	// "coracle up" makes its log before the daemon makes anything.
 	logOnly := len(entries) == 1 && entries[0].Name() == filepath.Base(dir.ServeLog())
 	locked := lockErr == nil && lock.Mode().IsRegular()
-	if logOnly || locked && (settingsErr == nil || etcdErr == nil || len(entries) <= 2) || settingsErr == nil && etcdErr == nil {
+	if logOnly || locked && (settingsErr == nil || etcdErr == nil || len(entries) <= 2) ||
+		settingsErr == nil && etcdErr == nil {
 		return nil
 	}
-	return fmt.Errorf("%s does not look like a data directory of coracle (it has no lock and settings.json); nothing was removed", dir)
+	return fmt.Errorf(
+		"%s does not look like a data directory of coracle (it has no lock and settings.json); nothing was removed",
+		dir,
+	)
 }
 
-// killAll ends everything that bears the mark of dir.
-func killAll(dir datadir.Dir) error {
-	_, err := process.Kill(dir.Owner())
-	return err
-}
-
-// endDaemon makes sure that no daemon starts processes behind our back.
+// endDaemon ends the daemon of dir, so that it starts no processes while they are removed.
 func endDaemon(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	pid, held, err := dir.Holder()
 	if err != nil {
@@ -123,21 +123,30 @@ func endDaemon(ctx context.Context, dir datadir.Dir, progress func(string)) erro
 		return nil
 	}
 	if pid <= 0 {
-		return fmt.Errorf("%s is held by a process that it does not name: find it with \"fuser %s\" and end it", dir.LockFile(), dir.LockFile())
+		return fmt.Errorf(
+			"%s is held by a process that it does not name: find it with \"fuser %s\" and end it",
+			dir.LockFile(),
+			dir.LockFile(),
+		)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("end the daemon (process %d): %w", pid, err)
 		}
-		if ended(ctx, dir, 10*time.Second) {
+		if waitForEnd(ctx, dir, 10*time.Second) {
 			progress(fmt.Sprintf("ended the daemon (process %d)", pid))
 			return nil
 		}
 	}
-	return fmt.Errorf("the daemon (process %d) does not end on SIGKILL; it is stuck in the kernel: see /proc/%d/stack", pid, pid)
+	return fmt.Errorf(
+		"the daemon (process %d) does not end on SIGKILL; it is stuck in the kernel: see /proc/%d/stack",
+		pid,
+		pid,
+	)
 }
 
-func ended(ctx context.Context, dir datadir.Dir, within time.Duration) bool {
+// waitForEnd reports whether the daemon of dir ends in time.
+func waitForEnd(ctx context.Context, dir datadir.Dir, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	poll := time.NewTicker(10 * time.Millisecond)
@@ -154,7 +163,7 @@ func ended(ctx context.Context, dir datadir.Dir, within time.Duration) bool {
 	}
 }
 
-// unmount takes away every mount below dir, the innermost first.
+// unmount unmounts every mount below dir, the innermost first.
 func unmount(dir string) (int, error) {
 	points, err := mounts(dir)
 	if err != nil {
@@ -168,8 +177,8 @@ func unmount(dir string) (int, error) {
 	return len(points), nil
 }
 
-// mounts are the mount points below dir, the innermost and latest first. dir itself may be one:
-// it was there before us and stays.
+// mounts returns the mount points below dir, the innermost and latest first. dir itself may be one, which was there
+// before us and stays.
 func mounts(dir string) ([]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

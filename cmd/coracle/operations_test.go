@@ -1,4 +1,4 @@
-package daemon
+package main
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 func TestTheTableOfOperationsIsCurrent(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := PrintOperations(&b); err != nil {
+	if err := printOperations(&b); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile("../../docs/operations.md")

@@ -1,4 +1,4 @@
-package daemon
+package demo
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
-func TestChooseDemoVersions(t *testing.T) {
+func TestChooseVersions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		built    []string
@@ -25,22 +25,23 @@ func TestChooseDemoVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := chooseDemoVersions(func(minor string) (string, error) {
+			got, err := chooseVersions(func(minor string) (string, error) {
 				if slices.Contains(c.built, minor) {
 					return "/bundles/" + minor, nil
 				}
 				return "", upstream.ErrNotBuilt
 			})
-			if err != nil || got.from.Minor != c.from || got.to.Minor != c.to || got.canUpgrade != c.upgrade || got.kube != "/bundles/"+c.from {
+			if err != nil || got.from.Minor != c.from || got.to.Minor != c.to || got.canUpgrade != c.upgrade ||
+				got.kube != "/bundles/"+c.from {
 				t.Errorf("from %q to %q, upgrade %v, kube %q: %v", got.from.Minor, got.to.Minor, got.canUpgrade, got.kube, err)
 			}
 		})
 	}
-	if _, err := chooseDemoVersions(func(string) (string, error) { return "", upstream.ErrNotBuilt }); err == nil {
+	if _, err := chooseVersions(func(string) (string, error) { return "", upstream.ErrNotBuilt }); err == nil {
 		t.Error("a tour without any version of Kubernetes")
 	}
 	damaged := errors.New("damaged")
-	if _, err := chooseDemoVersions(func(string) (string, error) { return "", damaged }); !errors.Is(err, damaged) {
+	if _, err := chooseVersions(func(string) (string, error) { return "", damaged }); !errors.Is(err, damaged) {
 		t.Errorf("a version that cannot be read: %v", err)
 	}
 }
