@@ -4,41 +4,88 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/ec2"
+	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/backup"
+	"github.com/coracle-eks/coracle/internal/cluster/inspect"
+	"github.com/coracle-eks/coracle/internal/status"
 	"github.com/coracle-eks/coracle/internal/version"
 )
 
+// commands answers the commands that arrive on the admin socket.
+type commands struct {
+	*status.Reporter
+	*inspect.Inspector
+	d *daemon
+}
+
+func (d *daemon) commands() *commands {
+	names := map[string]bool{}
+	for _, c := range slices.Concat(d.clusters.controllers, d.logs.controllers) {
+		names[c.Name] = true
+	}
+	o := status.Options{
+		Dir: d.dir, Settings: d.settings, Started: d.started, Machines: d.machines(),
+		Endpoint: EndpointURL(d.settings.Listen), Webhooks: d.webhookURL(),
+		Processes: d.processes, Etcd: d.etcd, Store: d.store, Events: d.logs.events,
+		Controllers: slices.Sorted(maps.Keys(names)), Accounts: d.front.accounts, EKS: d.front.eks, Log: d.log,
+		CountByStatus: func(ctx context.Context) (clusters, nodegroups map[string]int, err error) {
+			return eksservice.CountByStatus(ctx, d.store)
+		},
+	}
+	if d.embedded != nil {
+		o.EtcdProcess = etcdProcess
+	}
+	return &commands{
+		Reporter: status.New(o),
+		Inspector: inspect.New(inspect.Options{
+			Store: d.store, Config: d.clusters.planes.Config, Catalogue: d.catalogue, Log: d.log,
+		}),
+		d: d,
+	}
+}
+
+// machines says what the instances are that are launched now.
+func (d *daemon) machines() string {
+	if d.sharedUsers != "" {
+		return d.settings.Machines + ", without user namespaces (" + d.sharedUsers + ")"
+	}
+	return d.settings.Machines
+}
+
 // Stop ends the daemon. What it runs goes on.
-func (d *daemon) Stop() {
-	d.log.Info("stopping, as \"coracle down\" demands")
-	d.stop()
+func (c *commands) Stop() {
+	c.d.log.Info("stopping, as \"coracle down\" demands")
+	c.d.stop()
 }
 
 // CreateAccount makes an account, and keeps its root access key with the others.
-func (d *daemon) CreateAccount(ctx context.Context, account string) (admin.Account, error) {
+func (c *commands) CreateAccount(ctx context.Context, account string) (admin.Account, error) {
 	if err := CheckAccount(account); err != nil {
 		return admin.Account{}, &admin.Refused{Reason: err.Error()}
 	}
-	accounts, err := d.front.accounts(ctx)
+	accounts, err := c.d.front.accounts(ctx)
 	if err != nil {
 		return admin.Account{}, err
 	}
 	if slices.Contains(accounts, account) {
-		return admin.Account{}, &admin.Refused{Reason: "account " + account + " exists already; use it with: eval \"$(coracle env --account " + account + ")\""}
+		return admin.Account{}, &admin.Refused{
+			Reason: "account " + account + " exists already; use it with: eval \"$(coracle env --account " + account + ")\"",
+		}
 	}
-	c, err := d.front.ensureAccount(ctx, account)
-	return admin.Account{Account: account, AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey}, err
+	key, err := c.d.front.ensureAccount(ctx, account)
+	return admin.Account{Account: account, AccessKeyID: key.AccessKeyID, SecretAccessKey: key.SecretAccessKey}, err
 }
 
 // Interrupt gives a spot instance notice that it is taken away.
-func (d *daemon) Interrupt(ctx context.Context, instance string) (admin.Interruption, error) {
-	at, err := ec2.NewAftermath(d.front.ec2).Interrupt(ctx, instance)
+func (c *commands) Interrupt(ctx context.Context, instance string) (admin.Interruption, error) {
+	at, err := ec2.NewAftermath(c.d.front.ec2).Interrupt(ctx, instance)
 	var refused *wire.Error
 	if errors.As(err, &refused) {
 		return admin.Interruption{}, &admin.Refused{Reason: refused.Message}
@@ -47,9 +94,36 @@ func (d *daemon) Interrupt(ctx context.Context, instance string) (admin.Interrup
 }
 
 // Backup writes the archive of the data directory while everything goes on.
-func (d *daemon) Backup(ctx context.Context, w io.Writer) error {
-	return backup.Write(ctx, w, d.dir, backup.Manifest{
-		Version: version.String(), Taken: time.Now().UTC(), DataDir: string(d.dir),
-		Account: d.settings.Account, Region: d.settings.Region, External: d.embedded == nil,
-	}, backup.Sources{Etcd: d.store.Backup, Events: d.logs.events.Checkpoint})
+func (c *commands) Backup(ctx context.Context, w io.Writer) error {
+	return backup.Write(ctx, w, c.d.dir, backup.Manifest{
+		Version: version.String(), Taken: time.Now().UTC(), DataDir: string(c.d.dir),
+		Account: c.d.settings.Account, Region: c.d.settings.Region, External: c.d.embedded == nil,
+	}, backup.Sources{Etcd: c.d.store.Backup, Events: c.d.logs.events.Checkpoint})
+}
+
+// LoadImages puts the images of an archive into the registry. An error is nearly always the archive's fault, or the
+// lack of a repository, and therefore the caller's to know.
+func (c *commands) LoadImages(ctx context.Context, archive io.Reader) (admin.Loaded, error) {
+	references, err := c.d.host.images.Load(ctx, archive, c.d.front.access)
+	if err != nil {
+		return admin.Loaded{}, &admin.Refused{Reason: err.Error()}
+	}
+	c.d.log.Info("loaded images", "images", references)
+	return admin.Loaded{References: references}, nil
+}
+
+// Images lists what is in the registry.
+func (c *commands) Images(ctx context.Context) ([]admin.Image, error) {
+	images, err := c.d.host.images.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []admin.Image{}
+	for _, i := range images {
+		all = append(
+			all,
+			admin.Image{Repository: i.Repository, Tags: i.Tags, Digest: i.Digest, Size: i.Size, Pushed: i.Pushed},
+		)
+	}
+	return all, nil
 }

@@ -164,10 +164,11 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 
 	// Serve.
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), d, log) })
+	commands := d.commands()
+	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), commands, log) })
 	group.Go(func() error { return d.serveWebhooks(ctx, webhooks) })
 	if scrapes != nil {
-		group.Go(func() error { return d.serveMetrics(ctx, scrapes) })
+		group.Go(func() error { return commands.ServeMetrics(ctx, scrapes) })
 	}
 	context.AfterFunc(ctx, d.front.mux.EndStreams)
 	handler := d.handler()

@@ -30,7 +30,7 @@ var Connections = map[string]string{
 	"internal/host/image/transport.go get":        inProcess,
 	"internal/host/image/public.go pull":          "it is given the transport of package outbound",
 
-	"internal/daemon/object.go openObjects":             apiServer,
+	"internal/cluster/inspect/object.go openObjects":    apiServer,
 	"internal/cluster/addon/kubectl.go newKubectl":      apiServer,
 	"internal/cluster/addon/requests.go newRequester":   apiServer,
 	"internal/cluster/apiserver/apiserver.go connect":   apiServer,

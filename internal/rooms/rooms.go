@@ -93,6 +93,13 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
+	{"internal/cluster/inspect", []string{"internal/admin", "internal/catalogue", "internal/cluster/addon",
+		"internal/fields", "internal/outbound", "internal/record", "internal/store"}, []string{"os/exec"},
+		"it reads objects for coracle fields, and changes none"},
+	{"internal/status", []string{"internal/admin", "internal/connlimit", "internal/datadir", "internal/etcd",
+		"internal/host/filetree", "internal/host/machine", "internal/instancetype", "internal/logs/events", "internal/metrics",
+		"internal/process", "internal/reconcile", "internal/record", "internal/store", "internal/version"},
+		[]string{"os/exec", "k8s.io", "github.com/vishvananda/netlink"}, "it reports, and changes nothing"},
 	{"internal/demo", []string{"internal/audit", "internal/environment", "internal/host/image", "internal/upstream",
 		"kubernetes"},
 		[]string{"k8s.io/client-go", "github.com/vishvananda/netlink", "golang.org/x/sys"},

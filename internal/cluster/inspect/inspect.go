@@ -1,14 +1,18 @@
-package daemon
+// Package inspect answers "coracle fields": it reads an object of a cluster with the managers of its fields
+// (object.go), and finds out by dry runs what a request to create or update an add-on would change. It changes nothing.
+package inspect
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/catalogue"
@@ -18,16 +22,32 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// reader is who reads objects for `coracle fields`: whoever owns the data directory, and nobody of EKS's.
+// reader is the user that reads objects: whoever owns the data directory, and nobody of EKS's.
 const reader = "coracle"
 
-// Fields reads an object with its owners, and finds out what a request to create or update an add-on would change, by dry runs.
-func (d *daemon) Fields(ctx context.Context, q fields.Question) (fields.Answer, error) {
-	cluster, plane, err := d.serving(ctx, q)
+// Options are what an Inspector reads.
+type Options struct {
+	Store *store.Store
+	// Config returns the configuration of a user's client of a cluster's API server (controlplane.Controller.Config).
+	Config    func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
+	Catalogue *catalogue.Catalogue // of add-ons
+	Log       *slog.Logger
+}
+
+// Inspector answers questions about objects of clusters. Its methods may be called concurrently.
+type Inspector struct{ o Options }
+
+// New returns an Inspector.
+func New(o Options) *Inspector { return &Inspector{o} }
+
+// Fields reads an object with its owners, and finds out by dry runs what a request to create or update an add-on would
+// change.
+func (i *Inspector) Fields(ctx context.Context, q fields.Question) (fields.Answer, error) {
+	cluster, plane, err := i.findCluster(ctx, q)
 	if err != nil {
 		return fields.Answer{}, err
 	}
-	config, err := d.clusters.planes.Config(ctx, cluster, reader, "system:masters")
+	config, err := i.o.Config(ctx, cluster, reader, "system:masters")
 	if err != nil {
 		return fields.Answer{}, err
 	}
@@ -50,12 +70,12 @@ func (d *daemon) Fields(ctx context.Context, q fields.Question) (fields.Answer, 
 		if a.Content, err = objects.get(ctx, asked.kind, asked.namespace, asked.name); err != nil {
 			return a, err
 		}
-		if a.Addon, err = d.addonOf(ctx, cluster, asked); err != nil {
+		if a.Addon, err = i.addonOf(ctx, cluster, asked); err != nil {
 			return a, err
 		}
 	}
 	if q.WhatIf != nil {
-		if a.Plan, err = d.plan(ctx, cluster, plane, asked, *q.WhatIf, objects); err != nil {
+		if a.Plan, err = i.plan(ctx, cluster, plane, asked, *q.WhatIf, objects); err != nil {
 			return a, err
 		}
 	}
@@ -65,7 +85,7 @@ func (d *daemon) Fields(ctx context.Context, q fields.Question) (fields.Answer, 
 	return a, nil
 }
 
-// askedObject is the one that a question is about.
+// askedObject is the object that a question is about.
 type askedObject struct {
 	kind
 	namespace, name string
@@ -73,7 +93,9 @@ type askedObject struct {
 
 func (o askedObject) is(apiVersion, kind, namespace, name string) bool {
 	gv, err := schema.ParseGroupVersion(apiVersion)
-	return err == nil && o.RESTMapping != nil && gv.Group == o.GroupVersionKind.Group && kind == o.GroupVersionKind.Kind && namespace == o.namespace && name == o.name
+	return err == nil && o.RESTMapping != nil && gv.Group == o.GroupVersionKind.Group && kind == o.GroupVersionKind.Kind &&
+		namespace == o.namespace &&
+		name == o.name
 }
 
 func (o askedObject) String() string {
@@ -84,12 +106,16 @@ func (o askedObject) String() string {
 }
 
 func planned(p fields.Plan, asked askedObject) bool {
-	return slices.ContainsFunc(p.Objects, func(o fields.Planned) bool { return asked.is(o.APIVersion, o.Kind, o.Namespace, o.Name) })
+	return slices.ContainsFunc(
+		p.Objects,
+		func(o fields.Planned) bool { return asked.is(o.APIVersion, o.Kind, o.Namespace, o.Name) },
+	)
 }
 
-// serving is the cluster that a question means, with its control plane. The error of one that there is not, or that does not serve yet, is a *admin.Refused.
-func (d *daemon) serving(ctx context.Context, q fields.Question) (record.Cluster, record.ControlPlane, error) {
-	rows, err := record.Clusters(d.store).List(ctx, "")
+// findCluster returns the cluster that a question is about, with its control plane. The error is a *admin.Refused if
+// there is no such cluster, or it does not serve yet.
+func (i *Inspector) findCluster(ctx context.Context, q fields.Question) (record.Cluster, record.ControlPlane, error) {
+	rows, err := record.Clusters(i.o.Store).List(ctx, "")
 	if err != nil {
 		return record.Cluster{}, record.ControlPlane{}, err
 	}
@@ -112,32 +138,44 @@ func (d *daemon) serving(ctx context.Context, q fields.Question) (record.Cluster
 	var cluster record.Cluster
 	switch {
 	case len(rows) == 0:
-		return cluster, record.ControlPlane{}, &admin.Refused{Reason: "there is no cluster: make one with \"aws eks create-cluster\", or see \"coracle demo\""}
+		return cluster, record.ControlPlane{}, &admin.Refused{
+			Reason: "there is no cluster: make one with \"aws eks create-cluster\", or see \"coracle demo\"",
+		}
 	case len(named) == 0:
-		return cluster, record.ControlPlane{}, &admin.Refused{Reason: fmt.Sprintf("there is no cluster %s; there are: %s", q.Cluster, strings.Join(names, ", "))}
+		return cluster, record.ControlPlane{}, &admin.Refused{
+			Reason: fmt.Sprintf("there is no cluster %s; there are: %s", q.Cluster, strings.Join(names, ", ")),
+		}
 	case len(named) > 1 && q.Cluster == "":
-		return cluster, record.ControlPlane{}, &admin.Refused{Reason: "which cluster? Give --cluster one of: " + strings.Join(names, ", ")}
+		return cluster, record.ControlPlane{}, &admin.Refused{
+			Reason: "which cluster? Give --cluster one of: " + strings.Join(names, ", "),
+		}
 	case len(named) > 1:
 		var arns []string
 		for _, c := range named {
 			arns = append(arns, c.ARN())
 		}
-		return cluster, record.ControlPlane{}, &admin.Refused{Reason: "which cluster " + q.Cluster + "? Give --cluster one of: " + strings.Join(arns, ", ")}
+		return cluster, record.ControlPlane{}, &admin.Refused{
+			Reason: "which cluster " + q.Cluster + "? Give --cluster one of: " + strings.Join(arns, ", "),
+		}
 	}
 	cluster = named[0]
-	plane, err := record.ControlPlanes(d.store).Get(ctx, cluster.Key())
+	plane, err := record.ControlPlanes(i.o.Store).Get(ctx, cluster.Key())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return cluster, record.ControlPlane{}, err
 	}
 	if err != nil || !plane.Value.Ready || plane.Value.ClusterID != cluster.ID {
-		return cluster, record.ControlPlane{}, &admin.Refused{Reason: "the API server of cluster " + cluster.Name + " does not serve yet: aws eks wait cluster-active --name " + cluster.Name}
+		return cluster, record.ControlPlane{}, &admin.Refused{
+			Reason: "the API server of cluster " + cluster.Name + " does not serve yet: " +
+				"aws eks wait cluster-active --name " + cluster.Name,
+		}
 	}
 	return cluster, plane.Value, nil
 }
 
-// addonOf is the add-on that has an object; nil when none has.
-func (d *daemon) addonOf(ctx context.Context, cluster record.Cluster, asked askedObject) (*fields.Addon, error) {
-	states, err := record.AddonStates(d.store).List(ctx, record.AddonKey(cluster.Account, cluster.Region, cluster.Name, ""))
+// addonOf returns the add-on that has an object; nil when none has.
+func (i *Inspector) addonOf(ctx context.Context, cluster record.Cluster, asked askedObject) (*fields.Addon, error) {
+	states, err := record.AddonStates(i.o.Store).
+		List(ctx, record.AddonKey(cluster.Account, cluster.Region, cluster.Name, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +185,7 @@ func (d *daemon) addonOf(ctx context.Context, cluster record.Cluster, asked aske
 		}) {
 			continue
 		}
-		a, err := record.Addons(d.store).Get(ctx, row.Key)
+		a, err := record.Addons(i.o.Store).Get(ctx, row.Key)
 		if errors.Is(err, store.ErrNotFound) || err == nil && a.Value.ID != row.Value.AddonID {
 			continue
 		}
@@ -163,19 +201,26 @@ func (d *daemon) addonOf(ctx context.Context, cluster record.Cluster, asked aske
 	return nil, nil
 }
 
-// plan is what a request would do, as the controller of add-ons finds out before it does anything.
-func (d *daemon) plan(ctx context.Context, cluster record.Cluster, plane record.ControlPlane, asked askedObject, w fields.WhatIf, objects *objects) (*fields.Plan, error) {
-	entry, err := d.addonMeant(ctx, cluster, plane, asked, w)
+// plan returns what a request would do, as the controller of add-ons finds out before it does anything.
+func (i *Inspector) plan(
+	ctx context.Context,
+	cluster record.Cluster,
+	plane record.ControlPlane,
+	asked askedObject,
+	w fields.WhatIf,
+	objects *objects,
+) (*fields.Plan, error) {
+	entry, err := i.findAddon(ctx, cluster, plane, asked, w)
 	if err != nil {
 		return nil, err
 	}
 	key := record.AddonKey(cluster.Account, cluster.Region, cluster.Name, entry.Name)
-	row, err := record.Addons(d.store).Get(ctx, key)
+	row, err := record.Addons(i.o.Store).Get(ctx, key)
 	exists := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	state, err := record.AddonStates(d.store).Get(ctx, key)
+	state, err := record.AddonStates(i.o.Store).Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
@@ -204,16 +249,26 @@ func (d *daemon) plan(ctx context.Context, cluster record.Cluster, plane record.
 	p.Version = wanted.Version
 	version, ok := entry.Version(wanted.Version)
 	if !ok || !version.Serves(plane.Version) {
-		return nil, &admin.Refused{Reason: fmt.Sprintf("the add-on %s has no version %q for Kubernetes %s; there are: %s", entry.Name, wanted.Version, plane.Version, strings.Join(versionsFor(entry, plane.Version), ", "))}
+		return nil, &admin.Refused{
+			Reason: fmt.Sprintf(
+				"the add-on %s has no version %q for Kubernetes %s; there are: %s",
+				entry.Name,
+				wanted.Version,
+				plane.Version,
+				strings.Join(versionsFor(entry, plane.Version), ", "),
+			),
+		}
 	}
 	if err := version.Check(wanted.Configuration); err != nil {
 		return nil, &admin.Refused{Reason: err.Error()}
 	}
-	rendered, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: wanted})
+	rendered, err := version.Render(
+		catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: wanted},
+	)
 	if err != nil {
 		return nil, err
 	}
-	config, err := d.clusters.planes.Config(ctx, cluster, addon.User)
+	config, err := i.o.Config(ctx, cluster, addon.User)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +277,14 @@ func (d *daemon) plan(ctx context.Context, cluster record.Cluster, plane record.
 		return nil, fmt.Errorf("the dry run of the add-on %s: %w", entry.Name, err)
 	}
 	for _, c := range changes {
-		o := fields.Planned{APIVersion: c.Object.APIVersion, Kind: c.Object.Kind, Namespace: c.Object.Namespace, Name: c.Object.Name, Resource: strings.ToLower(c.Object.Kind), Kept: c.Kept}
+		o := fields.Planned{
+			APIVersion: c.Object.APIVersion,
+			Kind:       c.Object.Kind,
+			Namespace:  c.Object.Namespace,
+			Name:       c.Object.Name,
+			Resource:   strings.ToLower(c.Object.Kind),
+			Kept:       c.Kept,
+		}
 		if k, err := objects.kindOf(o.APIVersion, o.Kind); err == nil { // a custom resource's type may be yet to come
 			o.Resource = k.singular
 		}
@@ -246,10 +308,16 @@ func (d *daemon) plan(ctx context.Context, cluster record.Cluster, plane record.
 	return p, nil
 }
 
-// addonMeant is the add-on of the catalogue that a request is about: by its name, or because it has the object.
-func (d *daemon) addonMeant(ctx context.Context, cluster record.Cluster, plane record.ControlPlane, asked askedObject, w fields.WhatIf) (catalogue.Addon, error) {
+// findAddon returns the add-on of the catalogue that a request is about: by its name, or because it has the object.
+func (i *Inspector) findAddon(
+	ctx context.Context,
+	cluster record.Cluster,
+	plane record.ControlPlane,
+	asked askedObject,
+	w fields.WhatIf,
+) (catalogue.Addon, error) {
 	if w.Addon == "" {
-		has, err := d.addonOf(ctx, cluster, asked)
+		has, err := i.addonOf(ctx, cluster, asked)
 		if err != nil {
 			return catalogue.Addon{}, err
 		}
@@ -258,7 +326,7 @@ func (d *daemon) addonMeant(ctx context.Context, cluster record.Cluster, plane r
 		}
 	}
 	var names []string
-	for _, entry := range d.catalogue.Addons() {
+	for _, entry := range i.o.Catalogue.Addons() {
 		names = append(names, entry.Name)
 		if w.Addon == entry.Name {
 			return entry, nil
@@ -272,9 +340,16 @@ func (d *daemon) addonMeant(ctx context.Context, cluster record.Cluster, plane r
 				continue
 			}
 		}
-		rendered, err := version.Render(catalogue.Site{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version, Config: record.AddonConfig{Version: version.Version, Namespace: entry.DefaultNamespace}})
+		rendered, err := version.Render(
+			catalogue.Site{
+				Cluster:  cluster,
+				Endpoint: plane.Endpoint,
+				Minor:    plane.Version,
+				Config:   record.AddonConfig{Version: version.Version, Namespace: entry.DefaultNamespace},
+			},
+		)
 		if err != nil {
-			d.log.Debug("cannot render an add-on", "addon", entry.Name, "version", version.Version, "error", err)
+			i.o.Log.Debug("cannot render an add-on", "addon", entry.Name, "version", version.Version, "error", err)
 			continue // it may need a configuration
 		}
 		if slices.ContainsFunc(rendered, func(o catalogue.Object) bool {
@@ -284,12 +359,20 @@ func (d *daemon) addonMeant(ctx context.Context, cluster record.Cluster, plane r
 		}
 	}
 	if w.Addon != "" {
-		return catalogue.Addon{}, &admin.Refused{Reason: fmt.Sprintf("there is no add-on %s; there are: %s", w.Addon, strings.Join(names, ", "))}
+		return catalogue.Addon{}, &admin.Refused{
+			Reason: fmt.Sprintf("there is no add-on %s; there are: %s", w.Addon, strings.Join(names, ", ")),
+		}
 	}
-	return catalogue.Addon{}, &admin.Refused{Reason: fmt.Sprintf("no add-on has a %s, so none would change it; name the one that you mean with --addon, of: %s", asked, strings.Join(names, ", "))}
+	return catalogue.Addon{}, &admin.Refused{
+		Reason: fmt.Sprintf(
+			"no add-on has a %s, so none would change it; name the one that you mean with --addon, of: %s",
+			asked,
+			strings.Join(names, ", "),
+		),
+	}
 }
 
-// versionsFor are an add-on's versions that can be used with a Kubernetes version.
+// versionsFor returns an add-on's versions that can be used with a Kubernetes version.
 func versionsFor(entry catalogue.Addon, minor string) []string {
 	var all []string
 	for _, v := range entry.Versions {

@@ -1,24 +1,18 @@
-package daemon
+package status
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
 
-	"github.com/coracle-eks/coracle/internal/admin"
-	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/metrics"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -28,18 +22,18 @@ import (
 
 // collector collects what the stores hold, when it is asked for.
 type collector struct {
-	d *daemon
+	r *Reporter
 
 	build, clusters, nodegroups, instances, failing, deaths    *prometheus.Desc
 	logGroups, logEvents, logStored, logDisk, etcdUse, etcdMax *prometheus.Desc
 }
 
-func newCollector(d *daemon) *collector {
+func newCollector(r *Reporter) *collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName(metrics.Namespace, "", name), help, labels, nil)
 	}
 	return &collector{
-		d:          d,
+		r:          r,
 		build:      desc("build_info", "1, with the version of the daemon.", "version", "go_version"),
 		clusters:   desc("clusters", "EKS clusters by status.", "status"),
 		nodegroups: desc("nodegroups", "Managed node groups by status.", "status"),
@@ -76,27 +70,27 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	gauge(c.build, 1, version.String(), runtime.Version())
-	clusters, nodegroups, err := eksservice.CountByStatus(ctx, c.d.store)
+	clusters, nodegroups, err := c.r.o.CountByStatus(ctx)
 	count(c.clusters, clusters, err)
 	count(c.nodegroups, nodegroups, err)
 	instances, err := c.countInstances(ctx)
-	count(c.instances, instances, err, c.d.settings.Machines)
+	count(c.instances, instances, err, c.r.o.Settings.Machines)
 	failing := map[string]int{}
 	for _, f := range reconcile.Failures() {
 		failing[f.Controller]++
 	}
 	count(c.failing, failing, nil)
-	for _, p := range c.d.processes.List("") {
+	for _, p := range c.r.o.Processes.List("") {
 		if p.Deaths > 0 {
 			gauge(c.deaths, float64(p.Deaths), p.Name)
 		}
 	}
-	logs := c.d.logs.status()
+	logs := c.r.logs()
 	gauge(c.logGroups, float64(logs.Groups))
 	gauge(c.logEvents, float64(logs.Events))
 	gauge(c.logStored, float64(logs.Stored))
 	gauge(c.logDisk, float64(logs.Disk))
-	inUse, file, err := c.d.etcd.Size(ctx)
+	inUse, file, err := c.r.o.Etcd.Size(ctx)
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(c.etcdUse, err)
 		return
@@ -106,11 +100,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (c *collector) countInstances(ctx context.Context) (map[string]int, error) {
-	rows, err := record.Instances(c.d.store).List(ctx, "")
+	rows, err := record.Instances(c.r.o.Store).List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	observed, err := record.Machines(c.d.store).List(ctx, "")
+	observed, err := record.Machines(c.r.o.Store).List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -127,20 +121,22 @@ func (c *collector) countInstances(ctx context.Context) (map[string]int, error) 
 	return counts, nil
 }
 
-// Metrics serves the metrics of the daemon.
-func (d *daemon) Metrics() http.Handler {
+// Metrics serves the metrics of the daemon for Prometheus.
+func (r *Reporter) Metrics() http.Handler {
 	own := prometheus.NewRegistry()
-	own.MustRegister(newCollector(d))
-	return metrics.Handler(d.log, own)
+	own.MustRegister(newCollector(r))
+	return metrics.Handler(r.o.Log, own)
 }
 
-// serveMetrics serves GET /metrics, and nothing else, until ctx ends.
-func (d *daemon) serveMetrics(ctx context.Context, l net.Listener) error {
+// ServeMetrics serves GET /metrics, and nothing else, until ctx ends.
+func (r *Reporter) ServeMetrics(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", d.Metrics())
+	mux.Handle("GET /metrics", r.Metrics())
 	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+		Handler:           mux,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(r.o.Log.Handler(), slog.LevelDebug),
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
@@ -151,34 +147,4 @@ func (d *daemon) serveMetrics(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
-}
-
-// Dump returns what a developer asks first about a daemon.
-func (d *daemon) Dump(context.Context) (admin.Dump, error) {
-	var heap runtime.MemStats
-	runtime.ReadMemStats(&heap)
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return admin.Dump{}, err
-	}
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return admin.Dump{}, err
-	}
-	dump := admin.Dump{
-		Time: time.Now(), Version: version.String(), Go: runtime.Version(), Started: d.started, Goroutines: runtime.NumGoroutine(),
-		HeapBytes: heap.HeapAlloc, OpenFiles: len(files), MaxOpenFiles: limit.Cur, Settings: d.settings,
-	}
-	names := map[string]bool{}
-	for _, c := range slices.Concat(d.clusters.controllers, d.logs.controllers) {
-		names[c.Name] = true
-	}
-	dump.Controllers = slices.Sorted(maps.Keys(names))
-	for _, f := range reconcile.Failures() {
-		dump.Failures = append(dump.Failures, admin.Failure(f))
-	}
-	for _, p := range d.processes.List("") {
-		dump.Processes = append(dump.Processes, componentStatus(p, p.Name))
-	}
-	return dump, nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package inspect
 
 import (
 	"context"
@@ -31,13 +31,20 @@ type objects struct {
 	client  dynamic.Interface
 }
 
-// openObjects has connections of its own, which close ends: client-go would keep them, and their certificate, for ever.
+// openObjects opens connections of its own, which close ends: client-go would keep them, and their certificate,
+// forever.
 func openObjects(cluster string, config *rest.Config) (*objects, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	o := &objects{cluster: cluster, http: &http.Client{Transport: &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial}, CheckRedirect: outbound.NoRedirects}}
+	o := &objects{
+		cluster: cluster,
+		http: &http.Client{
+			Transport:     &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial},
+			CheckRedirect: outbound.NoRedirects,
+		},
+	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, o.http)
 	if err != nil {
 		return nil, err
@@ -59,7 +66,7 @@ type kind struct {
 
 func (k kind) namespaced() bool { return k.Scope.Name() == meta.RESTScopeNameNamespace }
 
-// kind is the type that a word means: a plural, a singular or a short name, with its version and group if need be.
+// kind returns the type that a word means: a plural, a singular or a short name, with its version and group if need be.
 func (o *objects) kind(word string) (kind, error) {
 	word = strings.ToLower(word)
 	full, group := schema.ParseResourceArg(word)
@@ -72,7 +79,14 @@ func (o *objects) kind(word string) (kind, error) {
 		resource, err = o.expand.ResourceFor(group.WithVersion(""))
 	}
 	if meta.IsNoMatchError(err) {
-		return kind{}, &admin.Refused{Reason: fmt.Sprintf("cluster %s has no type %q: name it as for kubectl, such as daemonset, deploy or boats.harbour.example (kubectl api-resources lists them)", o.cluster, word)}
+		return kind{}, &admin.Refused{
+			Reason: fmt.Sprintf(
+				"cluster %s has no type %q: name it as for kubectl, such as daemonset, deploy or boats.harbour.example "+
+					"(kubectl api-resources lists them)",
+				o.cluster,
+				word,
+			),
+		}
 	}
 	if err != nil {
 		return kind{}, fmt.Errorf("what type %q is to cluster %s: %w", word, o.cluster, err)
@@ -80,7 +94,7 @@ func (o *objects) kind(word string) (kind, error) {
 	return o.mapping(resource)
 }
 
-// kindOf is the type of an object.
+// kindOf returns the type of an object.
 func (o *objects) kindOf(apiVersion, name string) (kind, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -109,7 +123,7 @@ func (o *objects) named(m *meta.RESTMapping) kind {
 	return kind{m, strings.ToLower(m.GroupVersionKind.Kind)}
 }
 
-// get is an object with its managed fields; nil when there is none.
+// get returns an object with its managed fields; nil when there is none.
 func (o *objects) get(ctx context.Context, k kind, namespace, name string) (map[string]any, error) {
 	got, err := o.resource(k, namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -128,7 +142,7 @@ func (o *objects) resource(k kind, namespace string) dynamic.ResourceInterface {
 	return o.client.Resource(k.Resource)
 }
 
-// missing says that there is no such object, and in which namespaces there is one of that name.
+// missing returns an error that says in which namespaces there is an object of that name.
 func (o *objects) missing(ctx context.Context, k kind, namespace, name string) error {
 	if !k.namespaced() {
 		return &admin.Refused{Reason: fmt.Sprintf("there is no %s %s in cluster %s", k.singular, name, o.cluster)}

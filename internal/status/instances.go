@@ -1,13 +1,12 @@
-package daemon
+package status
 
 import (
 	"context"
 	"runtime"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/host/machine"
@@ -15,13 +14,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// instances are the EC2 instances of all accounts that are not terminated, with what they take.
-func (d *daemon) instances(ctx context.Context) ([]admin.Instance, error) {
-	rows, err := record.Instances(d.store).List(ctx, "")
+// instances returns the EC2 instances of all accounts that are not terminated, with what they take.
+func (r *Reporter) instances(ctx context.Context) ([]admin.Instance, error) {
+	rows, err := record.Instances(r.o.Store).List(ctx, "")
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	machines, err := record.Machines(d.store).List(ctx, "")
+	machines, err := record.Machines(r.o.Store).List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -29,11 +28,11 @@ func (d *daemon) instances(ctx context.Context) ([]admin.Instance, error) {
 	for _, m := range machines {
 		observed[m.Key] = m.Value
 	}
-	addresses, err := d.primaryAddresses(ctx)
+	addresses, err := r.primaryAddresses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	memory := d.machineMemory()
+	memory := r.machineMemory()
 	var all []admin.Instance
 	for _, row := range rows {
 		i, m := row.Value, observed[row.Key]
@@ -43,10 +42,11 @@ func (d *daemon) instances(ctx context.Context) ([]admin.Instance, error) {
 		}
 		t, _ := instancetype.Get(string(i.InstanceType))
 		out := admin.Instance{
-			Account: i.Account, Region: i.Region, ID: i.ID, State: string(state), Type: string(i.InstanceType), Address: addresses[i.ID],
+			Account: i.Account, Region: i.Region, ID: i.ID, State: string(state),
+			Type: string(i.InstanceType), Address: addresses[i.ID],
 			CPUs: t.VCPU, Limit: int64(t.MemoryMiB) << 20, Memory: memory[i.ID].bytes, Processes: memory[i.ID].processes,
 		}
-		if tags, err := record.EC2TagsTable(d.store).Get(ctx, row.Key); err == nil {
+		if tags, err := record.EC2TagsTable(r.o.Store).Get(ctx, row.Key); err == nil {
 			out.Name = tags.Value.Tags["Name"]
 		}
 		if problem := memory[i.ID].problem; problem != "" {
@@ -63,9 +63,9 @@ func (d *daemon) instances(ctx context.Context) ([]admin.Instance, error) {
 	return all, nil
 }
 
-// primaryAddresses are the private addresses of instances, by instance.
-func (d *daemon) primaryAddresses(ctx context.Context) (map[string]string, error) {
-	rows, err := record.NetworkInterfaces(d.store).List(ctx, "")
+// primaryAddresses returns the private addresses of instances, by instance.
+func (r *Reporter) primaryAddresses(ctx context.Context) (map[string]string, error) {
+	rows, err := record.NetworkInterfaces(r.o.Store).List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -78,23 +78,24 @@ func (d *daemon) primaryAddresses(ctx context.Context) (map[string]string, error
 	return addresses, nil
 }
 
+// taken is what a machine takes.
 type taken struct {
 	bytes     int64
 	processes int
 	problem   string // why the machine is neither used nor ended
 }
 
-// machineMemory is what the machines of this daemon take: everything in them, with what launched it.
-func (d *daemon) machineMemory() map[string]taken {
+// machineMemory returns what the machines of this daemon take, by instance: everything in them, with what launched it.
+func (r *Reporter) machineMemory() map[string]taken {
 	const prefix = "machine/"
 	all := map[string]taken{}
-	for _, p := range d.processes.List(prefix) {
+	for _, p := range r.o.Processes.List(prefix) {
 		if !p.Running {
 			continue
 		}
 		id := strings.TrimPrefix(p.Name, prefix)
 		t := taken{bytes: memory(p.PID), processes: 1, problem: p.Problem}
-		pids, _ := machine.PIDs(d.dir.Owner(), id) // what cannot be read is not shown
+		pids, _ := machine.PIDs(r.o.Dir.Owner(), id) // what cannot be read is not shown
 		for _, pid := range pids {
 			t.bytes += memory(pid)
 		}
