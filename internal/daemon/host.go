@@ -2,13 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"path"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -27,7 +24,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/region"
-	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
@@ -99,7 +95,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 		h.endpoints, err = endpoint.New(doors)
 		return h, err
 	}
-	raiseLimits(d.log)
+	machine.RaiseKernelLimits(d.log)
 	public, err := d.publicRange()
 	if err != nil {
 		return nil, err
@@ -143,7 +139,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 		Images: machine.Sources{
 			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
 			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
-			Golden:  d.cachedImages,
+			Golden:  h.images.NodeImages,
 		}.Image,
 		Log: d.log,
 	})
@@ -155,35 +151,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all = append(all, h.apis.Controller())
 	all = append(all, machines.Controllers()...)
 	all = append(all, described.Controllers()...)
-	return append(all, d.cache())
-}
-
-// cache makes the images of a cluster's nodes when its control plane is ready, so that its first machine does not wait for them.
-func (d *daemon) cache() reconcile.Controller {
-	planes := record.ControlPlanes(d.store)
-	clusters := record.Clusters(d.store)
-	return reconcile.Controller{
-		Name:    "images",
-		Sources: []reconcile.Source{reconcile.Table(planes, "")},
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			plane, err := planes.Get(ctx, key)
-			if errors.Is(err, store.ErrNotFound) || err == nil && !plane.Value.Ready {
-				return reconcile.Result{}, nil
-			}
-			if err != nil {
-				return reconcile.Result{}, err
-			}
-			cluster, err := clusters.Get(ctx, key)
-			if errors.Is(err, store.ErrNotFound) {
-				return reconcile.Result{}, nil
-			}
-			if err != nil {
-				return reconcile.Result{}, err
-			}
-			_, err = d.cachedImages(ctx, cluster.Value.Region, plane.Value.Version)
-			return reconcile.Result{}, err
-		},
-	}
+	return append(all, h.images.NodeImageController(d.store))
 }
 
 // simulatedDir is where simulated kubelets are found.
@@ -207,21 +175,6 @@ func (d *daemon) outboundPolicy() (p outbound.Policy, err error) {
 		p.Deny = []netip.Prefix{public}
 	}
 	return p, err
-}
-
-// cachedImages are the images that the AMIs of a version have in their cache, unpacked.
-func (d *daemon) cachedImages(ctx context.Context, region, minor string) (string, error) {
-	h := d.host
-	err := h.programs.Ensure(ctx, upstream.Milestones(func(p upstream.Progress) {
-		d.log.Info("building the programs that nodes need", "progress", p)
-	}))
-	if err != nil {
-		return "", err
-	}
-	if err := h.images.Assemble(ctx, minor); err != nil {
-		return "", err
-	}
-	return h.images.Golden(ctx, slices.Sorted(maps.Values(image.References(region, minor))))
 }
 
 // profileCredentials are those that the profile of an instance gives it.
