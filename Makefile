@@ -57,19 +57,19 @@ test-daemon:
 
 .PHONY: default-bundle
 default-bundle:
-	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(DEFAULT)
+	@go run ./hack/build kubernetes -o $(CORACLE_BUNDLES) $(DEFAULT)
 
 .PHONY: node
 node: ## build what runs on nodes: containerd, the VPC CNI, CoreDNS, ... (some minutes, once)
-	@go run ./internal/host/program/build -o $(CORACLE_NODE) -ldflags '$(STAMP)'
+	@go run ./hack/build node -o $(CORACLE_NODE) --ldflags '$(STAMP)'
 
 .PHONY: addons
 addons: ## build ahead what add-ons run, which a daemon builds when it needs it (ten minutes, once)
-	@go run ./internal/host/component/build -o $(CORACLE_NODE)
+	@go run ./hack/build components -o $(CORACLE_NODE)
 
 .PHONY: bundles
 bundles: ## build every version of Kubernetes (about four minutes each, once)
-	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES)
+	@go run ./hack/build kubernetes -o $(CORACLE_BUNDLES)
 
 ##@ Develop
 
@@ -93,11 +93,11 @@ fuzz: ## fuzz what reads untrusted bytes, each target for FUZZTIME (10m); FUZZ='
 
 .PHONY: tested-bundles
 tested-bundles:
-	@go run ./internal/cluster/bundle/build -o $(CORACLE_BUNDLES) $(TESTED)
+	@go run ./hack/build kubernetes -o $(CORACLE_BUNDLES) $(TESTED)
 
 .PHONY: tested-addons
 tested-addons:
-	@go run ./internal/host/component/build -o $(CORACLE_NODE) $(TESTED_ADDONS)
+	@go run ./hack/build components -o $(CORACLE_NODE) $(TESTED_ADDONS)
 
 .PHONY: bench
 bench: setup daemon tested-bundles node ## measure what the documentation claims (the first time makes a million audit events)
@@ -107,7 +107,7 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 
 .PHONY: check
 check: ## format, vet, staticcheck, checksums of modules, and who may import whom
-	@unformatted=$$(gofmt -l cmd internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l cmd hack internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go vet $(TESTBUILD) ./...
 	go run $(STATICCHECK) ./...

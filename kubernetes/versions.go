@@ -3,7 +3,7 @@
 //
 // Every minor version is a small Go module of its own beside this file (v1.33, v1.34, ...), because
 // two minor versions of Kubernetes cannot be linked into one program. Such a module is go.mod,
-// go.sum and one main.go; package bundle (internal/cluster/bundle) compiles it into the program that
+// go.sum and one main.go; package upstream (internal/upstream) compiles it into the program that
 // runs the control planes and nodes of that version.
 //
 // The coracle program carries the sources of the modules, so that it can build a version on first

@@ -2,8 +2,8 @@
 // plugins, the parts of the Amazon VPC CNI, CoreDNS, and the programs by which a node gets credentials.
 //
 // They are upstream's, pinned in one small Go module beside this file (programs/): one module rather than one
-// each because they share most of their libraries, which halves the time of a first build. Package program
-// (internal/host/program) builds it.
+// each because they share most of their libraries, which halves the time of a first build. Package upstream
+// (internal/upstream) builds it.
 //
 // The coracle program carries the sources of the module, as it does those of Kubernetes; the files proper are
 // in source/, and programs/ has symbolic links to them, so that "cd node/programs && go get ..." works as in

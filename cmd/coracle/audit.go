@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coracle-eks/coracle/internal/audit"
-	"github.com/coracle-eks/coracle/internal/daemon"
 )
 
 func auditCommand() *cobra.Command {
@@ -67,19 +66,31 @@ is the story of all of that type. The cluster must have its audit log switched o
 			if err != nil {
 				return err
 			}
-			config, err := daemon.ClientConfig(dir, !cmd.Flags().Changed("data-dir"))
+			config, err := clientConfig(dir, !cmd.Flags().Changed("data-dir"))
 			if err != nil {
 				return err
 			}
 			o.Style = style(o, noColor)
-			return audit.Run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), eks.NewFromConfig(config), cloudwatchlogs.NewFromConfig(config), o)
+			return audit.Run(
+				cmd.Context(),
+				cmd.OutOrStdout(),
+				cmd.ErrOrStderr(),
+				eks.NewFromConfig(config),
+				cloudwatchlogs.NewFromConfig(config),
+				o,
+			)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&namespace, "namespace", "n", "default", "`namespace` of the objects")
 	f.BoolVarP(&all, "all-namespaces", "A", false, "objects of all namespaces")
 	f.StringVar(&o.Cluster, "cluster", "", "`name` of the cluster (default the only one)")
-	f.StringVar(&since, "since", "", "begin at a `time`: 90m, 2h, 3d (ago) or 2026-11-21T10:00:00Z (default where the log begins)")
+	f.StringVar(
+		&since,
+		"since",
+		"",
+		"begin at a `time`: 90m, 2h, 3d (ago) or 2026-11-21T10:00:00Z (default where the log begins)",
+	)
 	f.StringVar(&until, "until", "", "end at a `time` (default now)")
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with what happens, until interrupted")
 	f.StringSliceVar(&o.Verbs, "verb", nil, "only these `verbs`: create, patch, apply, scale, delete, exec, ...")
@@ -92,7 +103,11 @@ is the story of all of that type. The cluster must have its audit log switched o
 
 // style fits the output to where it goes: the terminal's width and colors, or 80 columns.
 func style(o audit.Options, noColor bool) audit.Style {
-	s := audit.Style{Width: 80, Wide: o.Output == "wide", Many: len(o.Targets) > 1 || o.Targets[0].Name == "" || o.Targets[0].Namespace == "" && !o.Targets[0].Cluster}
+	s := audit.Style{
+		Width: 80,
+		Wide:  o.Output == "wide",
+		Many:  len(o.Targets) > 1 || o.Targets[0].Name == "" || o.Targets[0].Namespace == "" && !o.Targets[0].Cluster,
+	}
 	for _, t := range o.Targets {
 		s.Kinds = s.Kinds || t.Kind != o.Targets[0].Kind
 	}

@@ -1,53 +1,65 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/datadir"
 )
 
 func backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write the whole state into one file while everything runs on",
-		Long:  "Write the whole state (AWS resources, clusters with their objects, keys) into one file while everything runs on. FILE may be - for standard output.",
-		Args:  cobra.ExactArgs(1),
+		Long: "Write the whole state (AWS resources, clusters with their objects, keys) into one file while everything " +
+			"runs on. FILE may be - for standard output.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := dataDir(cmd)
 			if err != nil {
 				return err
 			}
-			return daemon.BackupTo(cmd.Context(), cmd.OutOrStdout(), dir, args[0], steps(cmd.ErrOrStderr()))
+			return backupTo(cmd.Context(), cmd.OutOrStdout(), dir, args[0], steps(cmd.ErrOrStderr()))
 		},
 	}
 }
 
-func restoreCommand() *cobra.Command {
-	var replace bool
-	cmd := &cobra.Command{
-		Use:   "restore FILE",
-		Short: "Make a data directory from a backup",
-		Long:  "Make a data directory from a backup. The directory must be empty or absent, unless --replace is given. FILE may be - for standard input.",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := dataDir(cmd)
-			if err != nil {
-				return err
-			}
-			in := cmd.InOrStdin()
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				in = f
-			}
-			return daemon.RestoreFrom(in, dir, replace, steps(cmd.OutOrStdout()))
-		},
+// backupTo writes a backup into a file, which appears complete or not at all, or to w for "-".
+func backupTo(ctx context.Context, w io.Writer, dir datadir.Dir, file string, progress func(string)) error {
+	client := admin.NewClient(dir.Socket())
+	take := func(w io.Writer) error {
+		err := client.Backup(ctx, w)
+		if errors.Is(err, admin.ErrNotRunning) {
+			return notRunning(dir)
+		}
+		return err
 	}
-	cmd.Flags().BoolVar(&replace, "replace", false, "put what is in the data directory aside and end its processes")
-	return cmd
+	if file == "-" {
+		return take(w)
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = take(f)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	info, err := os.Stat(f.Name())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), file); err != nil {
+		return err
+	}
+	progress(fmt.Sprintf("wrote %s (%d KiB). It holds every secret of this coracle: keep it safe.", file, info.Size()>>10))
+	return nil
 }

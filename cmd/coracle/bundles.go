@@ -7,7 +7,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -27,8 +27,8 @@ func bundlesCommand() *cobra.Command {
 					minors = append(minors, v.Minor)
 				}
 			}
-			bundles := bundle.New(bundle.Options{Dir: in, DataDir: string(dir)})
-			report := bundle.Printer(cmd.ErrOrStderr(), isatty.IsTerminal(os.Stderr.Fd()))
+			bundles := upstream.OpenBundles(upstream.Options{Dir: in, DataDir: string(dir)})
+			report := upstream.Printer(cmd.ErrOrStderr(), isatty.IsTerminal(os.Stderr.Fd()))
 			for _, minor := range minors {
 				path, err := bundles.Ensure(cmd.Context(), minor, report)
 				if err != nil {

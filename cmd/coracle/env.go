@@ -1,9 +1,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/datadir"
 )
 
 func envCommand() *cobra.Command {
@@ -18,28 +27,67 @@ func envCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return daemon.PrintEnv(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, account, region)
+			return printEnv(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, account, region)
 		},
 	}
-	cmd.Flags().StringVar(&account, "account", "", "`number` of the account whose root access key is exported (default the first)")
+	cmd.Flags().
+		StringVar(&account, "account", "", "`number` of the account whose root access key is exported (default the first)")
 	cmd.Flags().StringVar(&region, "region", "", "`region` to export (default that of the daemon)")
 	return cmd
 }
 
-func accountCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "account", Short: "Make further AWS accounts"}
-	cmd.AddCommand(&cobra.Command{
-		Use:     "create NUMBER",
-		Short:   "Make an account with a root access key",
-		Example: "  coracle account create 444455556666\n  eval \"$(coracle env --account 444455556666)\"",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := dataDir(cmd)
-			if err != nil {
-				return err
-			}
-			return daemon.CreateAccount(cmd.Context(), cmd.OutOrStdout(), dir, args[0])
-		},
-	})
-	return cmd
+// printEnv prints the exports for AWS clients to w, and what will not work to warn.
+func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error {
+	s, err := dir.ReadSettings()
+	if errors.Is(err, fs.ErrNotExist) {
+		return notRunning(dir)
+	}
+	if err != nil {
+		return err
+	}
+	all, err := dir.ReadCredentials()
+	if err != nil {
+		return err
+	}
+	if account == "" {
+		account = s.Account
+	}
+	if region == "" {
+		region = s.Region
+	} else if err := daemon.CheckRegion(region); err != nil {
+		return fmt.Errorf("--region: %w", err)
+	}
+	c, ok := all[account]
+	switch {
+	case !ok && len(all) == 0:
+		return notRunning(dir)
+	case !ok:
+		return fmt.Errorf(
+			"there is no account %s; there are %s: make it with \"coracle account create %s\"",
+			account,
+			strings.Join(slices.Sorted(maps.Keys(all)), ", "),
+			account,
+		)
+	}
+	if _, held, err := dir.Holder(); err == nil && !held {
+		fmt.Fprintf(warn, "coracle: %v\n", notRunning(dir))
+	}
+	for _, v := range [][2]string{
+		{"AWS_ENDPOINT_URL", daemon.EndpointURL(s.Listen)},
+		{"AWS_ACCESS_KEY_ID", c.AccessKeyID},
+		{"AWS_SECRET_ACCESS_KEY", c.SecretAccessKey},
+		{"AWS_REGION", region},
+		{"AWS_DEFAULT_REGION", region},
+		// Some operations, such as StartLiveTail, belong to a host of their own, "stream-" before the endpoint's name,
+		// which has no address here. Those SDKs that know this variable, Python's and so the aws command line, leave
+		// the name as it is.
+		{"AWS_DISABLE_HOST_PREFIX_INJECTION", "true"},
+	} {
+		if _, err := fmt.Fprintf(w, "export %s=%s\n", v[0], quote(v[1])); err != nil {
+			return err
+		}
+	}
+	// What an earlier session left in the shell would be sent along and refused.
+	_, err = fmt.Fprintln(w, "unset AWS_SESSION_TOKEN AWS_PROFILE")
+	return err
 }

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/process"
 )
 
 func execCommand() *cobra.Command {
@@ -32,13 +38,13 @@ the command; 127 says that the machine has no such command. It takes root, and w
 				command = command[1:]
 			}
 			if len(command) == 0 {
-				command, interactive, tty = []string{"bash", "-l"}, true, tty || daemon.IsTerminal(os.Stdin)
+				command, interactive, tty = []string{"bash", "-l"}, true, tty || isatty.IsTerminal(os.Stdin.Fd())
 			}
-			c := daemon.MachineCommand{Args: command, TTY: tty, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
+			c := machine.Command{Args: command, TTY: tty, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()}
 			if interactive {
 				c.Stdin = io.Reader(os.Stdin)
 			}
-			exit, err := daemon.Exec(cmd.Context(), dir, instance, c)
+			exit, err := execInMachine(cmd.Context(), dir, instance, c)
 			switch {
 			case err != nil && exit == 0:
 				return err
@@ -55,4 +61,44 @@ the command; 127 says that the machine has no such command. It takes root, and w
 	cmd.Flags().BoolVarP(&interactive, "stdin", "i", false, "pass standard input to the command")
 	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal")
 	return cmd
+}
+
+// processIdentity returns what identifies the processes of dir's daemon. The error is fs.ErrNotExist before the first
+// start.
+func processIdentity(dir datadir.Dir) (process.Identity, error) {
+	key, err := dir.ReadProcessKey()
+	return process.Identity{Owner: dir.Owner(), Key: key}, err
+}
+
+// execInMachine runs a command in the machine of an instance of dir's daemon, which need not run, and returns its exit
+// status. instance is an instance ID or a private DNS name.
+func execInMachine(ctx context.Context, dir datadir.Dir, instance string, c machine.Command) (exit int, err error) {
+	if s, err := dir.ReadSettings(); err == nil && s.Machines == "simulated" {
+		return 0, fmt.Errorf(
+			"the machines of %s are simulated: nothing runs in them; "+
+				"\"coracle up --machines namespace\" as root makes real ones",
+			dir,
+		)
+	}
+	id, err := processIdentity(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !dir.Exists():
+		return 0, notRunning(dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, fmt.Errorf(
+			"%s, by which machines are known, is missing: "+
+				"\"coracle down%[2]s; coracle up%[2]s\" makes another and restarts them",
+			dir.ProcessKeyFile(),
+			dataDirFlag(dir),
+		)
+	case err != nil:
+		return 0, err
+	}
+	exit, err = machine.Exec(ctx, id, machine.Named(dir.Join("machines"), instance), c)
+	var none *machine.NotRunningError
+	if errors.As(err, &none) {
+		none.InstanceID = instance
+		return 0, fmt.Errorf("%w (coracle status%s shows all instances)", none, dataDirFlag(dir))
+	}
+	return exit, err
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -11,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/fields"
 )
 
@@ -40,7 +43,8 @@ with --addon, it says what would become of all objects of that add-on.`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
-			if changed("resolve-conflicts") || changed("addon-version") || changed("addon") || changed("configuration-values") || changed("service-account-role-arn") {
+			if changed("resolve-conflicts") || changed("addon-version") || changed("addon") || changed("configuration-values") ||
+				changed("service-account-role-arn") {
 				q.WhatIf = &fields.WhatIf{Addon: addon, Version: version, Conflicts: strings.ToUpper(conflicts)}
 				if changed("service-account-role-arn") {
 					q.WhatIf.Role = &role
@@ -66,7 +70,7 @@ with --addon, it says what would become of all objects of that add-on.`,
 			if err != nil {
 				return err
 			}
-			answer, err := daemon.AskFields(cmd.Context(), dir, q)
+			answer, err := askFields(cmd.Context(), dir, q)
 			if err != nil {
 				return err
 			}
@@ -80,9 +84,24 @@ with --addon, it says what would become of all objects of that add-on.`,
 	f.StringVarP(&q.Namespace, "namespace", "n", "default", "`namespace` of the object")
 	f.StringVar(&q.Cluster, "cluster", "", "`name` or ARN of the cluster (default the only one)")
 	f.StringVar(&addon, "addon", "", "`name` of the add-on (default the one that has the object)")
-	f.StringVar(&version, "addon-version", "", "`version` of the add-on that the request would ask for (default the one that there is, or the cluster's default)")
-	f.StringVar(&conflicts, "resolve-conflicts", "NONE", "how the request would have `conflicts` resolved: NONE, OVERWRITE or PRESERVE")
-	f.StringVar(&configuration, "configuration-values", "", "`configuration` that the request would bring, JSON or YAML, or file://PATH")
+	f.StringVar(
+		&version,
+		"addon-version",
+		"",
+		"`version` of the add-on that the request would ask for (default the one that there is, or the cluster's default)",
+	)
+	f.StringVar(
+		&conflicts,
+		"resolve-conflicts",
+		"NONE",
+		"how the request would have `conflicts` resolved: NONE, OVERWRITE or PRESERVE",
+	)
+	f.StringVar(
+		&configuration,
+		"configuration-values",
+		"",
+		"`configuration` that the request would bring, JSON or YAML, or file://PATH",
+	)
 	f.StringVar(&role, "service-account-role-arn", "", "`ARN` of the role that the request would bring")
 	f.StringVarP(&output, "output", "o", "", "`format`: wide (also status, and long values whole) or json")
 	f.BoolVar(&noColor, "no-color", false, "no colors (NO_COLOR does the same)")
@@ -94,7 +113,10 @@ func target(args []string, addon string, q *fields.Question) error {
 	switch len(args) {
 	case 0:
 		if addon == "" {
-			return errors.New("which object? Name it as for kubectl: daemonset/aws-node; or the add-on all of whose objects are meant: --addon vpc-cni")
+			return errors.New(
+				"which object? Name it as for kubectl: daemonset/aws-node; " +
+					"or the add-on all of whose objects are meant: --addon vpc-cni",
+			)
 		}
 		return nil
 	case 1:
@@ -133,4 +155,21 @@ func fieldsStyle(all, noColor bool) fields.Style {
 		s.Width = n
 	}
 	return s
+}
+
+// askFields asks the daemon of dir. Clusters of its first account and region take precedence over others of their name.
+func askFields(ctx context.Context, dir datadir.Dir, q fields.Question) (fields.Answer, error) {
+	s, err := dir.ReadSettings()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fields.Answer{}, notRunning(dir)
+	}
+	if err != nil {
+		return fields.Answer{}, err
+	}
+	q.Account, q.Region = s.Account, s.Region
+	a, err := admin.NewClient(dir.Socket()).Fields(ctx, q)
+	if errors.Is(err, admin.ErrNotRunning) {
+		return a, notRunning(dir)
+	}
+	return a, err
 }

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
 	"github.com/spf13/cobra"
 
-	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/datadir"
 )
 
 func interruptCommand() *cobra.Command {
@@ -21,7 +28,20 @@ rebalancing replaces it before that, and a managed node group drains it. On AWS 
 			if err != nil {
 				return err
 			}
-			return daemon.Interrupt(cmd.Context(), cmd.OutOrStdout(), dir, args[0])
+			return interrupt(cmd.Context(), cmd.OutOrStdout(), dir, args[0])
 		},
 	}
+}
+
+// interrupt has the daemon of dir give a spot instance notice that it is terminated.
+func interrupt(ctx context.Context, w io.Writer, dir datadir.Dir, instance string) error {
+	i, err := admin.NewClient(dir.Socket()).Interrupt(ctx, instance)
+	if errors.Is(err, admin.ErrNotRunning) {
+		return notRunning(dir)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s has notice: it is terminated at %s.\n", i.Instance, i.At.Local().Format(time.TimeOnly))
+	return err
 }

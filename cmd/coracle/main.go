@@ -1,8 +1,9 @@
 // Command coracle carries Amazon EKS: it serves the AWS APIs that EKS users rely on and stands
 // real Kubernetes clusters behind them.
 //
-// This package holds flags and wiring only; what the commands do is in internal/daemon and its
-// neighbours.
+// Each command is a file, with its flags and its body: most are clients of a running daemon (package admin) or of a
+// data directory (package datadir). "serve" runs the daemon (package daemon), "demo" the guided tour (package demo),
+// "reset" removes everything (package reset).
 package main
 
 import (

@@ -13,11 +13,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/coracle-eks/coracle/internal/daemon"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/reset"
 )
 
 func TestMain(m *testing.M) {
@@ -78,7 +78,7 @@ func sweep(t *testing.T, work string) {
 		if _, err := os.Stat(dir.LockFile()); err != nil {
 			continue
 		}
-		if err := daemon.Reset(t.Context(), dir, func(string) {}); err != nil {
+		if err := reset.Run(t.Context(), dir, func(string) {}); err != nil {
 			t.Errorf("reset %s: %v", dir, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/reset"
 )
 
 func resetCommand() *cobra.Command {
@@ -23,7 +23,11 @@ func resetCommand() *cobra.Command {
 				return err
 			}
 			if !yes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "This deletes all clusters, users and files in %s for good. Type yes to go on: ", dir)
+				fmt.Fprintf(
+					cmd.ErrOrStderr(),
+					"This deletes all clusters, users and files in %s for good. Type yes to go on: ",
+					dir,
+				)
 				answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 				if strings.TrimSpace(answer) != "yes" {
 					if err != nil {
@@ -32,7 +36,7 @@ func resetCommand() *cobra.Command {
 					return errors.New("nothing was removed; \"coracle reset --yes\" does not ask")
 				}
 			}
-			return daemon.Reset(cmd.Context(), dir, steps(cmd.OutOrStdout()))
+			return reset.Run(cmd.Context(), dir, steps(cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

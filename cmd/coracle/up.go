@@ -1,14 +1,25 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/daemon"
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/environment"
+	"github.com/coracle-eks/coracle/internal/upstream"
+	"github.com/coracle-eks/coracle/kubernetes"
 )
 
 func upCommand() *cobra.Command {
@@ -25,14 +36,14 @@ func upCommand() *cobra.Command {
 			if _, err := f.level(); err != nil {
 				return err
 			}
-			started, err := daemon.Up(cmd.Context(), dir, f.args(cmd.Flags()), steps(cmd.ErrOrStderr()))
+			started, err := up(cmd.Context(), dir, f.args(cmd.Flags()), steps(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
 			if !started && len(f.args(cmd.Flags())) > 0 {
 				return errors.New("the daemon was running before, so the given flags have no effect: \"coracle down\" first")
 			}
-			return daemon.PrintNext(cmd.OutOrStdout(), dir, f.bundles, self())
+			return printNext(cmd.OutOrStdout(), dir, f.bundles, self())
 		},
 	}
 	f.define(cmd.Flags())
@@ -42,29 +53,171 @@ func upCommand() *cobra.Command {
 // self is how the user called this program.
 func self() string { return os.Args[0] }
 
-func downCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "down",
-		Short: "Stop the daemon; clusters keep running",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := dataDir(cmd)
-			if err != nil {
-				return err
-			}
-			running, err := daemon.Down(cmd.Context(), dir)
-			switch {
-			case errors.Is(err, admin.ErrNotRunning):
-				fmt.Fprintf(cmd.OutOrStdout(), "The daemon of %s was not running.\n", dir)
-			case err != nil:
-				return err
-			default:
-				fmt.Fprintf(cmd.OutOrStdout(), "The daemon of %s has stopped.\n", dir)
-			}
-			if running > 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "Clusters keep running (%d processes with etcd). \"coracle up\" takes them over again, \"coracle reset\" removes them.\n", running)
-			}
-			return nil
-		},
+const (
+	// upTime is how long "coracle up" waits for a daemon that is alive but not healthy.
+	upTime = 90 * time.Second
+	// serveLogLimit is the size at which a daemon's log is put aside when the next one starts.
+	serveLogLimit = 10 << 20
+)
+
+// up starts "coracle serve" with args in the background, unless a daemon runs already, and waits
+// until it is healthy. started is false when one ran already.
+func up(ctx context.Context, dir datadir.Dir, args []string, progress func(string)) (started bool, err error) {
+	if err := dir.Create(); err != nil {
+		return false, err
 	}
+	pid, held, err := dir.Holder()
+	if err != nil {
+		return false, err
+	}
+	var exited chan error
+	offset := int64(0)
+	if held {
+		progress(fmt.Sprintf("a daemon runs already (process %d)", pid))
+	} else {
+		progress("starting the daemon")
+		cmd, at, err := launchDaemon(dir, args)
+		if err != nil {
+			return false, err
+		}
+		offset = at
+		exited = make(chan error, 1)
+		go func() { exited <- cmd.Wait() }()
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, upTime)
+	defer cancel()
+	poll := time.NewTicker(25 * time.Millisecond)
+	defer poll.Stop()
+	for waited := time.Now(); ; {
+		url, problem := checkHealth(ctx, dir)
+		if problem == nil {
+			progress("healthy at " + url)
+			return !held, nil
+		}
+		select {
+		case err := <-exited:
+			// Another "up" may have been faster; its daemon is as good.
+			if _, nowHeld, holderErr := dir.Holder(); holderErr == nil && nowHeld {
+				exited = nil
+				continue
+			}
+			return false, fmt.Errorf("the daemon ended (%v) and said:\n%s", err, tail(dir.ServeLog(), offset))
+		case <-ctx.Done():
+			return false, fmt.Errorf(
+				"the daemon is not healthy after %s: %w; its log is %s",
+				time.Since(waited).Round(time.Second),
+				problem,
+				dir.ServeLog(),
+			)
+		case <-poll.C:
+		}
+		if time.Since(waited) > 5*time.Second {
+			progress(fmt.Sprintf("still waiting: %v", problem))
+			waited = time.Now()
+		}
+	}
+}
+
+// launchDaemon starts the daemon in a session of its own. offset is where its log begins.
+func launchDaemon(dir datadir.Dir, args []string) (cmd *exec.Cmd, offset int64, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, 0, err
+	}
+	if info, err := os.Stat(dir.ServeLog()); err == nil && info.Size() > serveLogLimit {
+		if err := os.Rename(dir.ServeLog(), dir.ServeLog()+".1"); err != nil {
+			return nil, 0, err
+		}
+	}
+	log, err := os.OpenFile(dir.ServeLog(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer log.Close()
+	if offset, err = log.Seek(0, io.SeekEnd); err != nil {
+		return nil, 0, err
+	}
+	cmd = exec.Command(self, append([]string{"serve", "--data-dir", string(dir)}, args...)...)
+	cmd.Dir = string(dir) // do not hold on to the directory in which the user happened to be
+	cmd.Env = environment.ForDaemon()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd, offset, cmd.Start()
+}
+
+// checkHealth asks the daemon of dir whether it serves, and returns its endpoint.
+func checkHealth(ctx context.Context, dir datadir.Dir) (url string, err error) {
+	s, err := dir.ReadSettings()
+	if err != nil {
+		return "", err
+	}
+	// The socket belongs to this daemon; another program may listen on the port.
+	if err := admin.NewClient(dir.Socket()).Ping(ctx); err != nil {
+		return "", err
+	}
+	url = daemon.EndpointURL(s.Listen)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("GET %s/healthz: %s", url, resp.Status)
+	}
+	return url, nil
+}
+
+// tail returns the last lines of a file that come after offset.
+func tail(file string, offset int64) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.NewSectionReader(f, offset, serveLogLimit))
+	if err != nil {
+		return err.Error()
+	}
+	const most = 20
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return "  " + strings.Join(lines[max(0, len(lines)-most):], "\n  ")
+}
+
+// printNext prints what to do once the daemon is up.
+func printNext(w io.Writer, dir datadir.Dir, bundles, program string) error {
+	s, err := dir.ReadSettings()
+	if err != nil {
+		return err
+	}
+	flag := dataDirFlag(dir)
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+Coracle serves AWS at %s (account %s, %s).
+
+  eval "$(%s env%s)"
+  aws sts get-caller-identity
+  %s demo%s      # a guided tour: cluster, nodes, pods, access, upgrade
+  %s status%s    # what runs
+`, daemon.EndpointURL(s.Listen), s.Account, s.Region, program, flag, program, flag, program, flag)
+	finder := upstream.OpenBundles(upstream.Options{Dir: bundles, DataDir: string(dir)})
+	if _, err := finder.Find(kubernetes.Default); errors.Is(err, upstream.ErrNotBuilt) {
+		fmt.Fprintf(
+			&b,
+			"\nKubernetes %s is not built yet. The first cluster builds it, in about four minutes; "+
+				"to see it built now:\n  %s bundles %s%s\n",
+			kubernetes.Default,
+			program,
+			kubernetes.Default,
+			flag,
+		)
+	} else if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
 }

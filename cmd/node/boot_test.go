@@ -30,7 +30,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
@@ -38,9 +37,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/machine/guestfile"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
-	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // The test program is coracle-node: it launches the machines, and is their init and all that they call.
@@ -109,7 +108,7 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 		Family: family, KubernetesVersion: version, Release: version + ".4-20261105", Region: region, SandboxImage: "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
 		RegistryMirror: m.aws, Kubernetes: kube, CABundle: []byte("-----BEGIN CERTIFICATE-----\n"),
 		Program: func(name string) (string, error) {
-			if name == program.Machine {
+			if name == upstream.MachineProgram {
 				return self, nil
 			}
 			return programs(name)
@@ -172,7 +171,7 @@ var builtNode string
 
 // programs finds the programs of nodes, in the tree as well when those there are of another version.
 func programs(t testing.TB) func(name string) (string, error) {
-	found := program.Open(program.Options{DataDir: t.TempDir()})
+	found := upstream.OpenNodePrograms(upstream.Options{DataDir: t.TempDir()})
 	if _, err := found.Path("containerd"); err == nil {
 		return found.Path
 	}
@@ -189,12 +188,12 @@ func programs(t testing.TB) func(name string) (string, error) {
 	}
 }
 
-func bundles(testing.TB) *bundle.Bundles {
-	dir := os.Getenv(bundle.EnvDir)
+func bundles(testing.TB) *upstream.Bundles {
+	dir := os.Getenv(upstream.EnvBundles)
 	if dir == "" {
 		dir = "../../bin/bundles"
 	}
-	return bundle.New(bundle.Options{Dir: dir})
+	return upstream.OpenBundles(upstream.Options{Dir: dir})
 }
 
 // serve puts the machine's surroundings into its network namespace.

@@ -97,7 +97,7 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return s, fmt.Errorf("--listen %q is not HOST:PORT, such as %s: %w", s.Listen, DefaultListen, err)
 	}
-	if err := checkRegion(s.Region); err != nil {
+	if err := CheckRegion(s.Region); err != nil {
 		return s, fmt.Errorf("--region: %w", err)
 	}
 	if !slices.Contains(Machines, s.Machines) {
@@ -111,7 +111,7 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 			return s, err
 		}
 	}
-	if s.PublicRange == "" && realMachines(s) {
+	if s.PublicRange == "" && RealMachines(s) {
 		chosen, err := network.ChoosePublicRange(ctx, c.Dir.Owner(), string(c.Dir))
 		if err != nil {
 			return s, err
@@ -121,7 +121,7 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	return s, nil
 }
 
-// CheckAccount says what is wrong with an account number.
+// CheckAccount returns an error for what is no account number.
 func CheckAccount(account string) error {
 	if !accountPattern.MatchString(account) {
 		return fmt.Errorf("%q is not an AWS account number of twelve digits, such as %s", account, DefaultAccount)
@@ -129,15 +129,15 @@ func CheckAccount(account string) error {
 	return nil
 }
 
-// checkRegion says what is wrong with a region: requests that are signed for it would be refused.
-func checkRegion(code string) error {
+// CheckRegion returns an error for what is no region: requests that are signed for it would be refused.
+func CheckRegion(code string) error {
 	if !region.Valid(code) {
 		return fmt.Errorf("%q is not a commercial region of AWS; choose one of %s", code, strings.Join(region.Codes(), ", "))
 	}
 	return nil
 }
 
-// EndpointURL is how clients on this host reach a daemon that listens on listen.
+// EndpointURL returns the URL with which clients on this host reach a daemon that listens on listen.
 func EndpointURL(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

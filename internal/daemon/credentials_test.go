@@ -45,6 +45,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
+	"github.com/coracle-eks/coracle/internal/cluster/authenticator/authenticatortest"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/metadata"
@@ -386,14 +387,14 @@ func (w *walk) serviceAccountToken(audience string, forged bool) string {
 	return token
 }
 
-// tokenFor is what "aws eks get-token" makes.
+// tokenFor returns what "aws eks get-token" prints.
 func (w *walk) tokenFor(cluster string) string {
 	w.Helper()
 	c := w.config(w.user)
 	c.BaseEndpoint = aws.String("http://" + walkListen)
-	presigned, err := sts.NewPresignClient(sts.NewFromConfig(c)).PresignGetCallerIdentity(w.Context(), &sts.GetCallerIdentityInput{}, presignFor(cluster))
+	token, err := authenticatortest.Token(w.Context(), c, cluster)
 	w.must(err)
-	return encodeToken(presigned.URL)
+	return token
 }
 
 // metadataTokenOf gets a session token as an instance.

@@ -24,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/reset"
 )
 
 // TestMain is also the program that a daemon in these tests starts as its endpoint process: "daemon.test endpoint --dir DIR".
@@ -63,7 +64,7 @@ func serve(t *testing.T, external etcd.External) (datadir.Dir, *iam.Client) {
 			t.Errorf("the daemon ended with: %v", err)
 		}
 		// As root, it has a network.
-		if err := daemon.Reset(context.Background(), dir, func(string) {}); err != nil {
+		if err := reset.Run(context.Background(), dir, func(string) {}); err != nil {
 			t.Errorf("reset: %v", err)
 		}
 	})

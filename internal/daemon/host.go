@@ -2,27 +2,21 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"path"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
 	"github.com/coracle-eks/coracle/internal/datadir"
-	"github.com/coracle-eks/coracle/internal/host/component"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/metadata"
 	"github.com/coracle-eks/coracle/internal/host/network"
-	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
@@ -30,18 +24,18 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/region"
-	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // ec2Principal assumes the roles of instances.
 const ec2Principal = "ec2.amazonaws.com"
 
-// realMachines reports whether instances are machines with a network. They take root; without it they are simulated.
-func realMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
+// RealMachines reports whether instances are machines with a network. They take root; without it they are simulated.
+func RealMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
 
 // publicRange is where public addresses are; the zero prefix without a network.
 func (d *daemon) publicRange() (netip.Prefix, error) {
-	if !realMachines(d.settings) {
+	if !RealMachines(d.settings) {
 		return netip.Prefix{}, nil
 	}
 	public, err := netip.ParsePrefix(d.settings.PublicRange)
@@ -66,9 +60,9 @@ func (d *daemon) userNamespaces() bool {
 
 // host is what stands in for Amazon's hardware.
 type host struct {
-	programs   *program.Programs
-	bundles    *bundle.Bundles
-	components *component.Components // what images of add-ons are built from
+	programs   *upstream.NodePrograms
+	bundles    *upstream.Bundles
+	components *upstream.Components // what images of add-ons are built from
 	images     *image.Registry
 
 	endpoints *endpoint.Controller
@@ -79,10 +73,10 @@ type host struct {
 
 func (d *daemon) openHost() (_ *host, err error) {
 	h := &host{
-		programs: program.Open(program.Options{DataDir: string(d.dir)}),
-		bundles:  bundle.New(bundle.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
+		programs: upstream.OpenNodePrograms(upstream.Options{DataDir: string(d.dir)}),
+		bundles:  upstream.OpenBundles(upstream.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
 	}
-	h.components = component.Open(program.Options{DataDir: string(d.dir)})
+	h.components = upstream.OpenComponents(upstream.Options{DataDir: string(d.dir)})
 	h.images, err = image.Open(image.Options{
 		Outbound: d.outbound, Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM, Programs: h.programs, Bundles: h.bundles, Components: h.components,
 		Region: d.settings.Region, Log: d.log,
@@ -97,11 +91,11 @@ func (d *daemon) openHost() (_ *host, err error) {
 	doors := endpoint.Options{
 		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: d.dir.Join("endpoint"), LogFile: d.dir.Join("endpoint.log"), Program: self, Log: d.log,
 	}
-	if !realMachines(d.settings) {
+	if !RealMachines(d.settings) {
 		h.endpoints, err = endpoint.New(doors)
 		return h, err
 	}
-	raiseLimits(d.log)
+	machine.RaiseKernelLimits(d.log)
 	public, err := d.publicRange()
 	if err != nil {
 		return nil, err
@@ -145,7 +139,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 		Images: machine.Sources{
 			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
 			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
-			Golden:  d.cachedImages,
+			Golden:  h.images.NodeImages,
 		}.Image,
 		Log: d.log,
 	})
@@ -157,35 +151,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all = append(all, h.apis.Controller())
 	all = append(all, machines.Controllers()...)
 	all = append(all, described.Controllers()...)
-	return append(all, d.cache())
-}
-
-// cache makes the images of a cluster's nodes when its control plane is ready, so that its first machine does not wait for them.
-func (d *daemon) cache() reconcile.Controller {
-	planes := record.ControlPlanes(d.store)
-	clusters := record.Clusters(d.store)
-	return reconcile.Controller{
-		Name:    "images",
-		Sources: []reconcile.Source{reconcile.Table(planes, "")},
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			plane, err := planes.Get(ctx, key)
-			if errors.Is(err, store.ErrNotFound) || err == nil && !plane.Value.Ready {
-				return reconcile.Result{}, nil
-			}
-			if err != nil {
-				return reconcile.Result{}, err
-			}
-			cluster, err := clusters.Get(ctx, key)
-			if errors.Is(err, store.ErrNotFound) {
-				return reconcile.Result{}, nil
-			}
-			if err != nil {
-				return reconcile.Result{}, err
-			}
-			_, err = d.cachedImages(ctx, cluster.Value.Region, plane.Value.Version)
-			return reconcile.Result{}, err
-		},
-	}
+	return append(all, h.images.NodeImageController(d.store))
 }
 
 // simulatedDir is where simulated kubelets are found.
@@ -193,7 +159,7 @@ func (d *daemon) simulatedDir() string { return d.dir.Join("sim") }
 
 // egressSockets are where a cluster's API server finds simulated kubelets, and the rest; they are empty where machines are real.
 func (d *daemon) egressSockets(clusterID string) (cluster, managed string) {
-	if realMachines(d.settings) {
+	if RealMachines(d.settings) {
 		return "", ""
 	}
 	return simulated.Socket(d.simulatedDir(), clusterID), simulated.ManagedSocket(d.simulatedDir(), clusterID)
@@ -209,21 +175,6 @@ func (d *daemon) outboundPolicy() (p outbound.Policy, err error) {
 		p.Deny = []netip.Prefix{public}
 	}
 	return p, err
-}
-
-// cachedImages are the images that the AMIs of a version have in their cache, unpacked.
-func (d *daemon) cachedImages(ctx context.Context, region, minor string) (string, error) {
-	h := d.host
-	err := h.programs.Ensure(ctx, bundle.Milestones(func(p bundle.Progress) {
-		d.log.Info("building the programs that nodes need", "progress", p)
-	}))
-	if err != nil {
-		return "", err
-	}
-	if err := h.images.Assemble(ctx, minor); err != nil {
-		return "", err
-	}
-	return h.images.Golden(ctx, slices.Sorted(maps.Values(image.References(region, minor))))
 }
 
 // profileCredentials are those that the profile of an instance gives it.

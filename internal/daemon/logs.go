@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/coracle-eks/coracle/internal/admin"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	logevents "github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/logs/lifecycle"
@@ -45,16 +44,6 @@ func (l *logs) options(s *store.Store) logsservice.Options {
 // run runs the controllers until ctx ends. What they do is done to this machine's disk, so that every daemon does it, whichever leads.
 func (l *logs) run(ctx context.Context) error {
 	return reconcile.Run(ctx, l.log, l.controllers...)
-}
-
-// status is what the log events are and take.
-func (l *logs) status() (s admin.Logs) {
-	for _, id := range l.events.Groups() {
-		stat := l.events.GroupStat(id)
-		s.Groups, s.Events, s.Stored = s.Groups+1, s.Events+stat.Events, s.Stored+stat.StoredBytes
-	}
-	s.Disk = l.events.DiskBytes()
-	return s
 }
 
 // close closes the store of log events once nobody reads it any more.

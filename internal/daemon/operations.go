@@ -1,10 +1,7 @@
 package daemon
 
 import (
-	"fmt"
-	"io"
 	"log/slog"
-	"strings"
 
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
@@ -19,50 +16,4 @@ func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{}, Logger: slog.New(slog.DiscardHandler)})
 	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}), logsservice.Options{}, nil, 0)
 	return mux.Operations()
-}
-
-// PrintOperations writes which operations of AWS are served, as a page of the documentation.
-func PrintOperations(w io.Writer) error {
-	type service struct {
-		served, unserved []string
-	}
-	services := map[*wire.Service]*service{}
-	for _, op := range Operations() {
-		s := services[op.Service]
-		if s == nil {
-			s = &service{}
-			services[op.Service] = s
-		}
-		if op.Served {
-			s.served = append(s.served, op.Name)
-		} else {
-			s.unserved = append(s.unserved, op.Name)
-		}
-	}
-	var b strings.Builder
-	b.WriteString(`# Operations
-
-Generated from the code by ` + "`make docs`" + `. An operation that is not listed as served is answered with a clear
-"not implemented by coracle" error, never with a fake success.
-
-| Service | Served | Known to the SDK |
-|---|---:|---:|
-`)
-	for _, known := range wire.Services() {
-		if s := services[known]; s != nil {
-			fmt.Fprintf(&b, "| %s | %d | %d |\n", known.Name, len(s.served), len(s.served)+len(s.unserved))
-		}
-	}
-	for _, known := range wire.Services() {
-		s := services[known]
-		if s == nil || len(s.served) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", known.Name, strings.Join(s.served, ", "))
-		if len(s.unserved) > 0 {
-			fmt.Fprintf(&b, "\n<details><summary>Not served (%d)</summary>\n\n%s.\n\n</details>\n", len(s.unserved), strings.Join(s.unserved, ", "))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

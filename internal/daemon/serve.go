@@ -1,7 +1,8 @@
-// Package daemon puts the house together: it starts what serves, connects the rooms, and
-// carries out the commands of the program that concern a daemon ([Up], [Down], [Reset], ...).
+// Package daemon is the composition root: [Serve] starts what serves, in order, and connects the AWS services, the
+// controllers and what stands in for Amazon's hardware.
 //
-// It is the one package that knows the AWS services and the cluster controllers at once.
+// It is the one package that knows the AWS services and the controllers at once. The commands of the program are in
+// cmd/coracle; they reach a daemon through the socket of package admin.
 package daemon
 
 import (
@@ -163,10 +164,11 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 
 	// Serve.
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), d, log) })
+	commands := d.commands()
+	group.Go(func() error { return admin.Serve(ctx, d.dir.Socket(), commands, log) })
 	group.Go(func() error { return d.serveWebhooks(ctx, webhooks) })
 	if scrapes != nil {
-		group.Go(func() error { return d.serveMetrics(ctx, scrapes) })
+		group.Go(func() error { return commands.ServeMetrics(ctx, scrapes) })
 	}
 	context.AfterFunc(ctx, d.front.mux.EndStreams)
 	handler := d.handler()

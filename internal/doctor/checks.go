@@ -22,10 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/admin"
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
-	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 var checks = []struct {
@@ -305,8 +304,8 @@ func processes(_ context.Context, h Host) []Finding {
 }
 
 func bundles(_ context.Context, h Host) []Finding {
-	path, err := bundle.New(bundle.Options{Dir: h.Bundles, DataDir: string(h.Dir)}).Find(h.Version)
-	if errors.Is(err, bundle.ErrNotBuilt) {
+	path, err := upstream.OpenBundles(upstream.Options{Dir: h.Bundles, DataDir: string(h.Dir)}).Find(h.Version)
+	if errors.Is(err, upstream.ErrNotBuilt) {
 		return warn("coracle bundles "+h.Version, "Kubernetes %s is not built; the first cluster builds it, which takes about four minutes and needs Go", h.Version)
 	}
 	if err != nil {
@@ -323,12 +322,12 @@ func nodes(_ context.Context, h Host) []Finding {
 	if os.Geteuid() != 0 {
 		return ok("instances are simulated: machines need root")
 	}
-	programs := program.Open(program.Options{DataDir: string(h.Dir)})
+	programs := upstream.OpenNodePrograms(upstream.Options{DataDir: string(h.Dir)})
 	var all []Finding
 	if _, err := programs.Path("containerd"); err != nil {
 		all = append(all, warn("make node", "what runs on nodes is not built; the first instance builds it, which takes some minutes and needs Go")...)
 	}
-	if _, err := programs.Path(program.Machine); err != nil {
+	if _, err := programs.Path(upstream.MachineProgram); err != nil {
 		all = append(all, warn("make node", "%v", err)...)
 	}
 	if _, err := programs.Path("runc"); err != nil {
@@ -406,7 +405,8 @@ func kubectl(ctx context.Context, h Host) []Finding {
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
 		fix := "coracle bundles " + h.Version + "   # then use its kubectl: DIRECTORY/v" + h.Version + "/kube kubectl"
-		if kube, err := bundle.New(bundle.Options{Dir: h.Bundles, DataDir: string(h.Dir)}).Find(h.Version); err == nil {
+		bundles := upstream.OpenBundles(upstream.Options{Dir: h.Bundles, DataDir: string(h.Dir)})
+		if kube, err := bundles.Find(h.Version); err == nil {
 			fix = "ln -s " + kube + " /usr/local/bin/kubectl"
 		}
 		return warn(fix, "no kubectl on the PATH")

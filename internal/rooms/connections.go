@@ -19,11 +19,10 @@ var Connections = map[string]string{
 	"internal/outbound/proxy.go through":    "the operator's proxy",
 	"internal/outbound/outbound.go dialer":  "it is the way to addresses that users chose",
 
-	"internal/admin/client.go Client":        "a unix socket in the data directory",
-	"internal/admin/client.go NewClient":     "a unix socket in the data directory",
-	"internal/daemon/client.go ClientConfig": command,
-	"internal/daemon/demo.go config":         command,
-	"internal/daemon/up.go healthy":          command,
+	"internal/admin/client.go Client":    "a unix socket in the data directory",
+	"internal/admin/client.go NewClient": "a unix socket in the data directory",
+	"cmd/coracle/client.go clientConfig": command,
+	"cmd/coracle/up.go checkHealth":      command,
 
 	"internal/daemon/front.go config":             inProcess,
 	"internal/host/image/transport.go put":        inProcess,
@@ -31,7 +30,7 @@ var Connections = map[string]string{
 	"internal/host/image/transport.go get":        inProcess,
 	"internal/host/image/public.go pull":          "it is given the transport of package outbound",
 
-	"internal/daemon/object.go openObjects":           apiServer,
+	"internal/cluster/inspect/object.go openObjects":  apiServer,
 	"internal/cluster/apiserver/apiserver.go connect": apiServer,
 	"internal/cluster/authenticator/watch.go client":  "an API server of this daemon, which answers for ConfigMaps itself",
 	"internal/kube/client/client.go New":              apiServer,

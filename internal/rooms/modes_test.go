@@ -18,12 +18,8 @@ var elsewhere = map[string]string{
 	"cmd/node":                       "runs in machines",
 	"internal/guest":                 "makes and runs in root file systems of machines, whose users are the machine's own",
 	"internal/host/machine":          "makes root file systems and control groups of machines; on the host they are in a directory that is closed (test/secrets)",
-	"internal/aws/wire/modelgen":     "is a generator, which writes source code",
 	"internal/cluster/apiservertest": "is part of tests",
 	"internal/store/storetest":       "is part of tests",
-	"internal/host/component/build":  "is part of make",
-	"internal/host/program/build":    "is part of make",
-	"internal/cluster/bundle/build":  "is part of make",
 }
 
 // openers are the functions that make files and directories, with the position of the mode among their arguments; -1: they choose

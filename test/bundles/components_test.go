@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -90,7 +90,7 @@ func TestUnknownComponent(t *testing.T) {
 // built is the path of the bundle of a version.
 func built(t *testing.T, version kubernetes.Version) string {
 	t.Helper()
-	dir := os.Getenv(bundle.EnvDir)
+	dir := os.Getenv(upstream.EnvBundles)
 	if dir == "" {
 		dir = filepath.Join("..", "..", "bin", "bundles")
 	}
@@ -98,8 +98,8 @@ func built(t *testing.T, version kubernetes.Version) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := bundle.In(dir).Find(version.Minor)
-	if errors.Is(err, bundle.ErrNotBuilt) {
+	path, err := upstream.BundlesIn(dir).Find(version.Minor)
+	if errors.Is(err, upstream.ErrNotBuilt) {
 		if version.Minor < kubernetes.Default && os.Getenv("CORACLE_TEST") != "all" {
 			t.Skipf("%v: \"make test-all\" tests versions older than the default", err)
 		}

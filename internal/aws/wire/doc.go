@@ -29,5 +29,5 @@
 // What a member is called on the wire comes from Smithy schemas. For its JSON services (eks, cloudwatchlogs, ssm, kms, ecr, sqs)
 // aws-sdk-go-v2 ships them as service/<name>/schemas. For its query services (ec2, iam, sts, cloudformation, autoscaling,
 // elasticloadbalancingv2) it does not yet; package model builds the same values from a compact wire model, generated from the
-// SDK's own serializers and deserializers by the version that go.mod pins (see package modelgen for why that source).
+// SDK's own serializers and deserializers by the version that go.mod pins (see hack/modelgen for why that source).
 package wire

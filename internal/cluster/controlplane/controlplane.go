@@ -37,13 +37,13 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // Host runs the components of control planes and keeps them running, restarts of the daemon
@@ -57,9 +57,9 @@ type Host interface {
 	List(prefix string) []process.Status
 }
 
-// Bundles finds, or builds, the programs of a minor version. *bundle.Bundles does.
+// Bundles finds, or builds, the programs of a minor version. *upstream.Bundles does.
 type Bundles interface {
-	Ensure(ctx context.Context, minor string, progress func(bundle.Progress)) (string, error)
+	Ensure(ctx context.Context, minor string, progress func(upstream.Progress)) (string, error)
 }
 
 // Webhooks are the two kubeconfigs with which an API server calls the authenticator.

@@ -16,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
@@ -25,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 const (
@@ -76,7 +76,7 @@ const bundles = "../../../bin/bundles"
 func needBundle(t testing.TB, minors ...string) {
 	t.Helper()
 	for _, minor := range minors {
-		if _, err := bundle.New(bundle.Options{Dir: bundles}).Find(minor); err != nil {
+		if _, err := upstream.OpenBundles(upstream.Options{Dir: bundles}).Find(minor); err != nil {
 			t.Fatalf("%v: run \"make bundles\"", err)
 		}
 	}
@@ -87,7 +87,7 @@ func absoluteBundles() Bundles {
 	if err != nil {
 		panic(err)
 	}
-	return bundle.New(bundle.Options{Dir: dir}) // of whatever build
+	return upstream.OpenBundles(upstream.Options{Dir: dir}) // of whatever build
 }
 
 // start starts a daemon in the world.

@@ -6,9 +6,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // start runs the components of a new cluster and puts EKS's objects into it.
@@ -100,7 +100,7 @@ func (e *unbuiltError) Error() string { return e.err.Error() }
 func (e *unbuiltError) Unwrap() error { return e.err }
 
 func (c *Controller) bundle(ctx context.Context, cluster record.Cluster, minor string) (string, error) {
-	path, err := c.o.Bundles.Ensure(ctx, minor, bundle.Milestones(func(p bundle.Progress) {
+	path, err := c.o.Bundles.Ensure(ctx, minor, upstream.Milestones(func(p upstream.Progress) {
 		c.log.Info("building the Kubernetes programs that the cluster needs", "cluster", cluster.Name, "progress", p)
 	}))
 	if err != nil && ctx.Err() == nil {

@@ -17,10 +17,10 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // outage requests an object from the API server again and again, each time over a new connection, as
@@ -118,7 +118,7 @@ type brokenBundles struct {
 	minor, program string
 }
 
-func (b brokenBundles) Ensure(ctx context.Context, minor string, progress func(bundle.Progress)) (string, error) {
+func (b brokenBundles) Ensure(ctx context.Context, minor string, progress func(upstream.Progress)) (string, error) {
 	if minor == b.minor {
 		if b.program == "" {
 			return "", errors.New("compiling failed")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -16,7 +16,8 @@ func TestVersions(t *testing.T) {
 	d := start(t, dir, owner, nil)
 	for _, minor := range []string{"1.33", "1.34", "1.36"} {
 		t.Run(minor, func(t *testing.T) {
-			if _, err := bundle.New(bundle.Options{Dir: bundles}).Find(minor); err != nil && minor < kubernetes.Default && !oneAtATime {
+			_, err := upstream.OpenBundles(upstream.Options{Dir: bundles}).Find(minor)
+			if err != nil && minor < kubernetes.Default && !oneAtATime {
 				t.Skipf("%v: \"make test-all\" tests versions older than the default", err)
 			}
 			needBundle(t, minor)

@@ -27,7 +27,7 @@ type Options struct {
 	// RegistryMirror is the base URL (with scheme) of the daemon's registry, asked first for every image of any registry;
 	// empty means api.ecr.REGION.amazonaws.com, which the VPC's DNS resolves to the daemon.
 	RegistryMirror string
-	// Program finds a program of the machine on the host: coracle-node, containerd, ... ([program.Programs.Path]).
+	// Program finds a program of the machine on the host: coracle-node, containerd, ... ([upstream.NodePrograms.Path]).
 	Program func(name string) (string, error)
 	// Kubernetes is the multi-call binary of KubernetesVersion ("kube"), which is the kubelet by its name.
 	Kubernetes string

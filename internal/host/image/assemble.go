@@ -24,7 +24,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/durable"
-	programs "github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -223,7 +223,7 @@ func (r *Registry) recipes(minor string) ([]recipe, error) {
 		// What runs as kube-proxy is coracle-node, which gives the real one a size of the connection tracking table to set (package
 		// kubeproxy in internal/guest).
 		{names[KubeProxy], [][]entry{base, iptables, {{Path: "usr/libexec/kubernetes/kube-proxy", Source: kube, Mode: 0o755}},
-			{program(programs.Machine, "usr/local/bin/kube-proxy")}}, v1.Config{
+			{program(upstream.MachineProgram, "usr/local/bin/kube-proxy")}}, v1.Config{
 			Env: []string{pathEnv}, Entrypoint: []string{"kube-proxy"},
 		}},
 		{Agnhost, [][]entry{base, inDir("", "agnhost")}, v1.Config{

@@ -6,7 +6,7 @@
 // github.com/distribution/distribution, which also serves the protocol; that storage is the one record of which
 // images there are. What this package adds is where images come from and who gets them:
 //
-//   - [Registry.Assemble] makes the images of EKS from the programs that were built (package program);
+//   - [Registry.Assemble] makes the images of EKS from the programs that were built (package upstream);
 //   - [Registry.Provide] makes those of add-ons when they are asked for, or fetches them;
 //   - [Registry.Load] takes docker and OCI archives;
 //   - clients push, where ECR allows it ([Access], which internal/aws/ecr is);
@@ -37,10 +37,8 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
-	"github.com/coracle-eks/coracle/internal/host/component"
-	"github.com/coracle-eks/coracle/internal/host/program"
 	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // Options are what a registry needs.
@@ -51,10 +49,10 @@ type Options struct {
 	Owner string
 	// CA is the PEM certificate of the daemon's authority, which every assembled image trusts.
 	CA       []byte
-	Programs *program.Programs
-	Bundles  *bundle.Bundles
+	Programs *upstream.NodePrograms
+	Bundles  *upstream.Bundles
 	// Components are what images of add-ons are built from; nil: none are.
-	Components *component.Components
+	Components *upstream.Components
 	// Region is where the assembled images are; they are served in every region.
 	Region string
 	// CacheSize bounds what is kept of public registries, in bytes; 0: a quarter of the disk.

@@ -17,8 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
-	"github.com/coracle-eks/coracle/internal/host/program"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -42,12 +41,13 @@ func open(t testing.TB, o Options) *Registry {
 			t.Errorf("left behind: %v", err)
 		}
 	})
-	o.Programs, o.Bundles = program.In(filepath.Join(repository, "bin/node")), bundle.In(filepath.Join(repository, "bin/bundles"))
-	if dir := os.Getenv(program.EnvDir); dir != "" {
-		o.Programs = program.In(dir)
+	o.Programs = upstream.NodeProgramsIn(filepath.Join(repository, "bin/node"))
+	o.Bundles = upstream.BundlesIn(filepath.Join(repository, "bin/bundles"))
+	if dir := os.Getenv(upstream.EnvNode); dir != "" {
+		o.Programs = upstream.NodeProgramsIn(dir)
 	}
-	if dir := os.Getenv(bundle.EnvDir); dir != "" {
-		o.Bundles = bundle.In(dir)
+	if dir := os.Getenv(upstream.EnvBundles); dir != "" {
+		o.Bundles = upstream.BundlesIn(dir)
 	}
 	r, err := Open(o)
 	if err != nil {
@@ -160,8 +160,8 @@ func TestImagesOfEKSAreAssembledAndUnpacked(t *testing.T) {
 func TestAssembleNeedsThePrograms(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{})
-	r.options.Programs = program.In(t.TempDir())
-	if err := r.Assemble(t.Context(), kubernetes.Default); !errors.Is(err, bundle.ErrNotBuilt) {
+	r.options.Programs = upstream.NodeProgramsIn(t.TempDir())
+	if err := r.Assemble(t.Context(), kubernetes.Default); !errors.Is(err, upstream.ErrNotBuilt) {
 		t.Errorf("without programs: %v", err)
 	}
 	if err := r.Assemble(t.Context(), "1.12"); err == nil || !strings.Contains(err.Error(), "1.12") {

@@ -17,8 +17,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
-	"github.com/coracle-eks/coracle/internal/cluster/bundle"
 	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -143,7 +143,7 @@ func (r *Registry) assembledFor(reference string) (minor string, ok bool) {
 func (r *Registry) provideOwn(ctx context.Context, minor string) error {
 	_, bundles := r.options.Bundles.Find(minor)
 	_, programs := r.options.Programs.Path("containerd")
-	if errors.Is(bundles, bundle.ErrNotBuilt) || errors.Is(programs, bundle.ErrNotBuilt) {
+	if errors.Is(bundles, upstream.ErrNotBuilt) || errors.Is(programs, upstream.ErrNotBuilt) {
 		err := r.oneAtATime(ctx, func() error {
 			report := r.progress()
 			if _, err := r.options.Bundles.Ensure(ctx, minor, report); err != nil {
@@ -327,6 +327,6 @@ func (r *Registry) adopt(ctx context.Context, image catalogue.Image) error {
 }
 
 // progress puts the milestones of builds into the log.
-func (r *Registry) progress() func(bundle.Progress) {
-	return bundle.Milestones(func(p bundle.Progress) { r.options.Log.Info(p.String(), "percent", p.Percent()) })
+func (r *Registry) progress() func(upstream.Progress) {
+	return upstream.Milestones(func(p upstream.Progress) { r.options.Log.Info(p.String(), "percent", p.Percent()) })
 }

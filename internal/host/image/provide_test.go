@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
-	"github.com/coracle-eks/coracle/internal/host/component"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -34,7 +34,7 @@ func beacon() catalogue.Image {
 func TestProvideBuildsAnImage(t *testing.T) {
 	t.Parallel()
 	n := newInternet()
-	r := open(t, Options{Transport: n, Components: component.In(t.TempDir())})
+	r := open(t, Options{Transport: n, Components: upstream.ComponentsIn(t.TempDir())})
 	var all sync.WaitGroup
 	for range 3 { // they wait for one build
 		all.Go(func() {
@@ -110,7 +110,7 @@ func TestProvideBuildsAnImage(t *testing.T) {
 
 func TestABuildOutlivesWhoAskedForIt(t *testing.T) {
 	t.Parallel()
-	r := open(t, Options{Components: component.In(t.TempDir())})
+	r := open(t, Options{Components: upstream.ComponentsIn(t.TempDir())})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Provide(ctx, beacon()); !errors.Is(err, context.Canceled) {

@@ -15,7 +15,8 @@ import (
 
 // Sources are where the parts of machines come from.
 type Sources struct {
-	// Program finds a program of machines on the host (program.Programs.Path), Kubernetes the programs of a minor version (bundle.Bundles.Find).
+	// Program finds a program of machines on the host (upstream.NodePrograms.Path), Kubernetes the programs of a minor
+	// version (upstream.Bundles.Find).
 	Program    func(name string) (string, error)
 	Kubernetes func(minor string) (string, error)
 	// Sandbox is the pause image of a version in a region, and Golden a directory of containerd in which the images that nodes of a

@@ -34,7 +34,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire/model/pattern"
 )
 
-//go:generate go run ../modelgen .
+//go:generate go run ../../../../hack/modelgen .
 
 //go:embed data/*.txt
 var data embed.FS

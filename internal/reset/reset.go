@@ -1,0 +1,221 @@
+// Package reset removes every process, mount, namespace and file that the daemon of a data directory made.
+//
+// It needs nothing to work: the daemon may be dead, hung or running, and any file may be missing or broken.
+package reset
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/filetree"
+	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/host/names"
+	"github.com/coracle-eks/coracle/internal/host/network"
+	"github.com/coracle-eks/coracle/internal/process"
+)
+
+// Run removes what the daemon of dir made, and dir. It passes each step to progress.
+func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
+	// Half a reset helps nobody.
+	signal.Ignore(os.Interrupt)
+	defer signal.Reset(os.Interrupt)
+
+	if err := checkDataDir(dir); err != nil {
+		return err
+	}
+	if err := endDaemon(ctx, dir, progress); err != nil {
+		return err
+	}
+	killed, err := process.Kill(dir.Owner())
+	if err != nil {
+		return err
+	}
+	if killed > 0 {
+		progress(fmt.Sprintf("ended %d processes", killed))
+	}
+	if os.Geteuid() == 0 {
+		if err := removeHost(ctx, dir.Owner(), progress); err != nil {
+			return err
+		}
+	}
+	if !dir.Exists() {
+		progress("nothing was left in " + string(dir))
+		return nil
+	}
+	unmounted, err := unmount(string(dir))
+	if err != nil {
+		return err
+	}
+	if unmounted > 0 {
+		progress(fmt.Sprintf("unmounted %d file systems", unmounted))
+	}
+	if err := remove(string(dir)); err != nil {
+		return err
+	}
+	progress("removed " + string(dir))
+	return nil
+}
+
+// removeHost removes what only root can have made outside the data directory: cgroups, namespaces, links, names.
+func removeHost(ctx context.Context, owner string, progress func(string)) error {
+	// What cannot be removed does not keep the rest.
+	machines, err1 := machine.Remove(owner)
+	networks, err2 := network.Remove(owner)
+	named, err3 := names.Remove(ctx, owner)
+	if n := len(machines) + len(networks); n > 0 {
+		progress(fmt.Sprintf("removed %d namespaces, links and cgroups", n))
+	}
+	if named {
+		progress("removed the names of clusters from " + names.File)
+	}
+	return errors.Join(err1, err2, err3)
+}
+
+// checkDataDir guards against "coracle reset --yes --data-dir /home": a daemon creates its lock first, and its settings
+// second.
+func checkDataDir(dir datadir.Dir) error {
+	entries, err := os.ReadDir(string(dir))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lock, lockErr := os.Lstat(dir.LockFile())
+	_, settingsErr := os.Lstat(dir.SettingsFile())
+	_, etcdErr := os.Lstat(dir.Etcd())
+	// "coracle up" makes its log before the daemon makes anything.
+	logOnly := len(entries) == 1 && entries[0].Name() == filepath.Base(dir.ServeLog())
+	locked := lockErr == nil && lock.Mode().IsRegular()
+	if logOnly || locked && (settingsErr == nil || etcdErr == nil || len(entries) <= 2) ||
+		settingsErr == nil && etcdErr == nil {
+		return nil
+	}
+	return fmt.Errorf(
+		"%s does not look like a data directory of coracle (it has no lock and settings.json); nothing was removed",
+		dir,
+	)
+}
+
+// endDaemon ends the daemon of dir, so that it starts no processes while they are removed.
+func endDaemon(ctx context.Context, dir datadir.Dir, progress func(string)) error {
+	pid, held, err := dir.Holder()
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if !held {
+		return nil
+	}
+	if pid <= 0 {
+		return fmt.Errorf(
+			"%s is held by a process that it does not name: find it with \"fuser %s\" and end it",
+			dir.LockFile(),
+			dir.LockFile(),
+		)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("end the daemon (process %d): %w", pid, err)
+		}
+		if waitForEnd(ctx, dir, 10*time.Second) {
+			progress(fmt.Sprintf("ended the daemon (process %d)", pid))
+			return nil
+		}
+	}
+	return fmt.Errorf(
+		"the daemon (process %d) does not end on SIGKILL; it is stuck in the kernel: see /proc/%d/stack",
+		pid,
+		pid,
+	)
+}
+
+// waitForEnd reports whether the daemon of dir ends in time.
+func waitForEnd(ctx context.Context, dir datadir.Dir, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		if _, held, err := dir.Holder(); err == nil && !held {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-poll.C:
+		}
+	}
+}
+
+// unmount unmounts every mount below dir, the innermost first.
+func unmount(dir string) (int, error) {
+	points, err := mounts(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, point := range points {
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+			return 0, fmt.Errorf("unmount %s: %w", point, err)
+		}
+	}
+	return len(points), nil
+}
+
+// mounts returns the mount points below dir, the innermost and latest first. dir itself may be one, which was there
+// before us and stays.
+func mounts(dir string) ([]string, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var points []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 5 {
+			continue
+		}
+		// Spaces and the like are written as octal escapes.
+		point := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
+		if strings.HasPrefix(point, dir+"/") {
+			points = append(points, point)
+		}
+	}
+	slices.Reverse(points)
+	return points, lines.Err()
+}
+
+// remove deletes dir with all that is in it; a mount point loses its content only.
+func remove(dir string) error {
+	err := filetree.RemoveAll(dir)
+	if err == nil || !errors.Is(err, syscall.EBUSY) {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := filetree.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

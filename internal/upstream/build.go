@@ -1,0 +1,241 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	versionName = "version" // the file beside programs with the version that they were built as
+	workPattern = ".build-" // where programs are built, beside them
+	outName     = ".out"    // in there, what the Go command makes
+)
+
+// BuildError reports a failed build. Its message contains the end of what the Go command printed.
+type BuildError struct {
+	Title  string // what was built: "Kubernetes 1.35 bundle"
+	Err    error
+	Output []string // the last lines
+}
+
+func (e *BuildError) Error() string {
+	message := fmt.Sprintf("build the %s: %v", e.Title, e.Err)
+	if len(e.Output) > 0 {
+		message += "\n  " + strings.Join(e.Output, "\n  ")
+	}
+	return message
+}
+
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// builder builds one module into one directory, whose lock the caller holds.
+type builder struct {
+	module
+	target string // the directory in which the programs appear
+	work   string // the directory with the sources, below it
+	golang string
+	output []string // the last lines of a Go command that failed
+	stale  int      // packages that must be compiled
+	at     Progress
+	report func(Progress)
+}
+
+// build builds a module into target and returns the path of its first program. env names the environment variable
+// with which users name a directory of programs that were built elsewhere.
+func build(ctx context.Context, m module, target, env string, report func(Progress)) (string, error) {
+	b := &builder{module: m, target: target, at: Progress{Title: cmp.Or(m.label, m.title)}, report: report}
+	if err := b.build(ctx, env); err != nil {
+		return "", &BuildError{Title: m.title, Err: err, Output: b.output}
+	}
+	first := filepath.Join(target, m.first())
+	if len(m.programs)+len(m.data) > 1 {
+		b.step(Ready, b.stale, b.stale, target)
+	} else {
+		b.step(Ready, b.stale, b.stale, first)
+	}
+	return first, nil
+}
+
+func (b *builder) build(ctx context.Context, env string) error {
+	if err := b.removeAbandoned(); err != nil {
+		return err
+	}
+	var err error
+	if b.work, err = os.MkdirTemp(b.target, workPattern); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.work)
+	if b.golang, err = findGo(); err != nil {
+		return fmt.Errorf("%w, or put what was built elsewhere at %s and name its directory in %s",
+			err, filepath.Join(b.target, b.first()), env)
+	}
+	b.step(Downloading, 0, 0, "")
+	if err := b.writeSources(ctx, b.work, b.golang); err != nil {
+		return err
+	}
+	if err := b.countStale(ctx); err != nil {
+		return err
+	}
+	built, err := b.compile(ctx)
+	if err != nil {
+		return err
+	}
+	for name, file := range b.data {
+		built[name] = filepath.Join(b.work, outName, name)
+		if err := b.copyFromModule(ctx, file, built[name]); err != nil {
+			return err
+		}
+	}
+	return b.publish(built)
+}
+
+// run runs the Go command, and keeps the last lines of its output if it fails.
+func (b *builder) run(ctx context.Context, args []string, stdout func(string), stderr func(string) bool) error {
+	output, err := run(goCommand(ctx, b.work, b.golang, args...), stdout, stderr)
+	if err != nil {
+		b.output = output
+	}
+	return err
+}
+
+func (b *builder) step(step Step, done, total int, detail string) {
+	b.at.Step, b.at.Done, b.at.Total, b.at.Detail = step, done, total, detail
+	b.report(b.at)
+}
+
+// removeAbandoned removes what earlier builds left behind: with the lock held, it belongs to nobody.
+func (b *builder) removeAbandoned() error {
+	abandoned, err := filepath.Glob(filepath.Join(b.target, workPattern+"*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range abandoned {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goFlags returns the flags and packages of "go list" and "go build".
+func (b *builder) goFlags() []string {
+	flags := []string{
+		"-trimpath",       // the same sources give the same program, in whichever directory
+		"-buildvcs=false", // it is built from the embedded sources, whatever repository surrounds them
+		"-ldflags=" + linkerFlags(b.stamps),
+	}
+	if len(b.tags) > 0 {
+		flags = append(flags, "-tags="+strings.Join(b.tags, ","))
+	}
+	return append(flags, slices.Compact(slices.Sorted(maps.Values(b.programs)))...)
+}
+
+func linkerFlags(stamps map[string]string) string {
+	// No symbol table and no debugging information: nothing reads them at run time, stack traces
+	// come from elsewhere.
+	flags := []string{"-s", "-w"}
+	for _, variable := range slices.Sorted(maps.Keys(stamps)) {
+		flags = append(flags, "-X", variable+"="+stamps[variable])
+	}
+	return strings.Join(flags, " ")
+}
+
+// countStale downloads the required modules and counts the packages that the build cache lacks, which are those that
+// will be compiled. The program itself always counts.
+func (b *builder) countStale(ctx context.Context) error {
+	var downloads int
+	args := slices.Concat([]string{"list", "-deps", "-f", "{{.Stale}}"}, b.goFlags())
+	return b.run(ctx, args, func(line string) {
+		if line == "true" {
+			b.stale++
+		}
+	}, func(line string) bool {
+		dependency, ok := strings.CutPrefix(line, "go: downloading ")
+		if ok {
+			downloads++
+			b.step(Downloading, downloads, 0, dependency)
+		}
+		return ok
+	})
+}
+
+// compile compiles the programs and returns their files, by name.
+func (b *builder) compile(ctx context.Context) (built map[string]string, err error) {
+	// "go build -v" names every package when it starts to compile it; the last is the program itself.
+	var compiled int
+	report := func(name string) {
+		if compiled >= b.stale || b.stale == 1 {
+			b.step(Linking, compiled, b.stale, name)
+		} else {
+			b.step(Compiling, compiled, b.stale, name)
+		}
+	}
+	report("")
+	out := filepath.Join(b.work, outName)
+	if err := os.Mkdir(out, 0o700); err != nil {
+		return nil, err
+	}
+	// The Go command writes one program to the file that it is told, and several into a directory under the names of
+	// their packages.
+	built = make(map[string]string)
+	for name, pkg := range b.programs {
+		built[name] = filepath.Join(out, filepath.Base(pkg))
+	}
+	into := out + string(filepath.Separator)
+	if len(b.programs) == 1 {
+		into = filepath.Join(out, b.first())
+		built[b.first()] = into
+	}
+	args := slices.Concat([]string{"build", "-v", "-o", into}, b.goFlags())
+	err = b.run(ctx, args, nil, func(line string) bool {
+		if strings.ContainsAny(line, " \t:") {
+			return false // a message, not an import path
+		}
+		compiled++
+		report(line)
+		return true
+	})
+	return built, err
+}
+
+// copyFromModule copies a file of a required module, "example.com/module//path/to/file".
+func (b *builder) copyFromModule(ctx context.Context, file, to string) error {
+	module, path, _ := strings.Cut(file, "//")
+	var dir string
+	output, err := run(goCommand(ctx, b.work, b.golang, "list", "-m", "-f", "{{.Dir}}", module),
+		func(line string) { dir = line }, func(string) bool { return false })
+	if err != nil {
+		return fmt.Errorf("find the module %s: %w: %s", module, err, strings.Join(output, "; "))
+	}
+	content, err := os.ReadFile(filepath.Join(dir, path))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o644) // open to others, like the programs
+}
+
+// publish moves what was built to its place. Between the renames there is no version, which cache.find takes for a
+// wrong one.
+func (b *builder) publish(built map[string]string) error {
+	version := filepath.Join(b.work, versionName)
+	// Open to others, like the programs: users of one host may share them.
+	if err := os.WriteFile(version, []byte(b.version+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(b.target, versionName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for name, path := range built {
+		if err := os.Rename(path, filepath.Join(b.target, name)); err != nil {
+			return err
+		}
+	}
+	return os.Rename(version, filepath.Join(b.target, versionName))
+}

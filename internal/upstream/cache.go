@@ -1,0 +1,237 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/coracle-eks/coracle/internal/filelock"
+)
+
+// lockName is the file beside programs that is locked while they are built.
+const lockName = ".lock"
+
+// cache finds the programs that were built from modules, and builds those that are missing into the last of its
+// directories. Its methods may be called concurrently.
+type cache struct {
+	directories []directory
+	env         string // the environment variable that names a directory
+
+	mu     sync.Mutex
+	builds map[string]*sharedBuild // by directory and version of the module, while they run
+}
+
+// directory is one of the directories of a cache.
+type directory struct {
+	path string
+	// anyVersion accepts programs of every version, because the user pointed at them.
+	anyVersion bool
+}
+
+// newCache returns a cache in the directory that the user names with o.Dir or the environment variable env, or in the
+// directories called name beside the coracle program and in the data directory. It touches nothing.
+func newCache(o Options, env, name string) *cache {
+	c := &cache{env: env, builds: make(map[string]*sharedBuild)}
+	if dir := cmp.Or(o.Dir, os.Getenv(env)); dir != "" {
+		c.directories = []directory{{path: dir, anyVersion: true}}
+		return c
+	}
+	if program, err := os.Executable(); err == nil {
+		if program, err = filepath.EvalSymlinks(program); err == nil {
+			c.directories = append(c.directories, directory{path: filepath.Join(filepath.Dir(program), name)})
+		}
+	}
+	c.directories = append(c.directories, directory{path: filepath.Join(o.DataDir, name)})
+	return c
+}
+
+// newCacheIn returns a cache in one directory, which accepts only what this program would build itself.
+func newCacheIn(dir, env string) *cache {
+	return &cache{directories: []directory{{path: dir}}, env: env, builds: make(map[string]*sharedBuild)}
+}
+
+// paths returns the directories in the order in which they are searched. The last is built into.
+func (c *cache) paths() []string {
+	var paths []string
+	for _, d := range c.directories {
+		paths = append(paths, d.path)
+	}
+	return paths
+}
+
+// find returns the path of the module's first program, or an error that is ErrNotBuilt.
+func (c *cache) find(m module) (string, error) {
+	var searched []string
+	for _, d := range c.directories {
+		path := filepath.Join(d.path, m.dir, m.first())
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			searched = append(searched, path)
+			continue
+		case err != nil:
+			return "", fmt.Errorf("look for the %s: %w", m.title, err)
+		case info.IsDir() || info.Mode()&0o111 == 0:
+			return "", fmt.Errorf("the %s %s is not an executable file: remove it or make it executable", m.title, path)
+		}
+		if !d.anyVersion {
+			built, err := os.ReadFile(filepath.Join(filepath.Dir(path), versionName))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", fmt.Errorf("read the version of the %s: %w", m.title, err)
+			}
+			if is := strings.TrimSpace(string(built)); is != m.version {
+				searched = append(searched, fmt.Sprintf("%s (which is of version %q, not %q)", path, is, m.version))
+				continue
+			}
+		}
+		return path, nil
+	}
+	return "", fmt.Errorf("the %s: %w: looked for %s", m.title, ErrNotBuilt, strings.Join(searched, ", "))
+}
+
+// findFile returns the path of one of the module's programs or files of data, or an error that is ErrNotBuilt.
+func (c *cache) findFile(m module, name string) (string, error) {
+	first, err := c.find(m)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(first), name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s has no %s, which is part of the %s: remove the directory, and it is built again: %w",
+			filepath.Dir(first), name, m.title, err)
+	}
+	return path, nil
+}
+
+// ensure returns the path of the module's first program, after building the module if it is missing. It passes the
+// steps of a build to report, which may be nil, one at a time; when another caller is already building the module,
+// both receive them. The error of a failed build is a [*BuildError], unless nobody waits for the build any more: it
+// ends with the context of the last caller.
+func (c *cache) ensure(ctx context.Context, m module, report func(Progress)) (string, error) {
+	path, err := c.find(m)
+	if !errors.Is(err, ErrNotBuilt) {
+		return path, err
+	}
+	build, leave := c.join(ctx, m, report)
+	select {
+	case <-build.done:
+	case <-ctx.Done():
+	}
+	if last := leave(); last {
+		build.cancel()
+		<-build.done
+	}
+	select {
+	case <-build.done:
+		if build.err != nil && ctx.Err() != nil {
+			return "", fmt.Errorf("build the %s: %w", m.title, context.Cause(ctx))
+		}
+		return build.path, build.err
+	default:
+		return "", fmt.Errorf("wait for the %s: %w", m.title, context.Cause(ctx))
+	}
+}
+
+// join joins the build of a module, and starts it if there is none. leave reports whether no other caller waits for the
+// build.
+func (c *cache) join(ctx context.Context, m module, report func(Progress)) (_ *sharedBuild, leave func() (last bool)) {
+	key := m.dir + " " + m.version
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	build := c.builds[key]
+	if build == nil {
+		buildCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		build = &sharedBuild{cancel: cancel, done: make(chan struct{}), watchers: make(map[*func(Progress)]bool)}
+		c.builds[key] = build
+		go c.run(buildCtx, key, m, build)
+	}
+	unwatch := build.watch(report)
+	return build, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		last := unwatch()
+		if last && c.builds[key] == build {
+			// From here on, callers start a build of their own instead of joining one that is being stopped.
+			delete(c.builds, key)
+		}
+		return last
+	}
+}
+
+// run builds for all who joined.
+func (c *cache) run(ctx context.Context, key string, m module, build *sharedBuild) {
+	build.path, build.err = c.buildLocked(ctx, m, build.report)
+	c.mu.Lock()
+	if c.builds[key] == build {
+		delete(c.builds, key)
+	}
+	c.mu.Unlock()
+	build.cancel()
+	close(build.done)
+}
+
+// buildLocked builds the module, unless another process did while this one waited for its turn.
+func (c *cache) buildLocked(ctx context.Context, m module, report func(Progress)) (string, error) {
+	dir := filepath.Join(c.directories[len(c.directories)-1].path, m.dir)
+	// Open to others: the programs are public, and users of one host may share a directory of them (CORACLE_BUNDLES).
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("build the %s: %w", m.title, err)
+	}
+	unlock, err := filelock.Lock(ctx, filepath.Join(dir, lockName), func() {
+		report(Progress{Title: cmp.Or(m.label, m.title), Step: Waiting})
+	})
+	if err != nil {
+		return "", fmt.Errorf("build the %s: %w", m.title, err)
+	}
+	defer unlock()
+	if path, err := c.find(m); !errors.Is(err, ErrNotBuilt) {
+		return path, err
+	}
+	return build(ctx, m, dir, c.env, report)
+}
+
+// sharedBuild is a build in progress, with those who wait for it.
+type sharedBuild struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	path   string // once done
+	err    error  // once done
+
+	mu       sync.Mutex
+	last     *Progress
+	watchers map[*func(Progress)]bool
+}
+
+// watch adds a watcher. unwatch removes it, and reports whether it was the last.
+func (s *sharedBuild) watch(report func(Progress)) (unwatch func() (last bool)) {
+	if report == nil {
+		report = func(Progress) {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[&report] = true
+	if s.last != nil {
+		report(*s.last)
+	}
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, &report)
+		return len(s.watchers) == 0
+	}
+}
+
+func (s *sharedBuild) report(p Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = &p
+	for watcher := range s.watchers {
+		(*watcher)(p)
+	}
+}

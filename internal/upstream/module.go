@@ -1,0 +1,79 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// module describes programs to build, and what they are built from.
+type module struct {
+	title   string // for messages: "Kubernetes 1.35 bundle"
+	label   string // for reports of progress: "Kubernetes 1.35"; the title when empty
+	dir     string // where the programs are in a directory of the cache: "v1.35"
+	version string // identifies the sources: equal versions mean equal programs
+
+	// from, if not nil, is a published module, a copy of which is built.
+	from *download
+	// files are the sources, by path. Those of a published module are added to it.
+	files map[string][]byte
+	// replace are replace directives, "MODULE" to "MODULE@VERSION", in addition to those of the module.
+	replace map[string]string
+	// sums are lines that are appended to go.sum.
+	sums []string
+
+	tags   []string          // build tags
+	stamps map[string]string // values of variables, as the linker's -X sets them
+	// programs are the packages to build, by the name of the program.
+	programs map[string]string
+	// data are files of required modules to copy beside the programs, "MODULE//path" by the name of the file.
+	data map[string]string
+}
+
+// first returns the name of the program whose file shows that the module has been built.
+func (m module) first() string { return slices.Sorted(maps.Keys(m.programs))[0] }
+
+// writeSources writes the sources of the module into the directory that it is built in.
+func (m module) writeSources(ctx context.Context, work, golang string) error {
+	if m.from != nil {
+		from, err := m.from.dir(ctx, golang)
+		if err != nil {
+			return err
+		}
+		if err := os.CopyFS(work, os.DirFS(from)); err != nil {
+			return err
+		}
+	}
+	for name, content := range m.files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(work, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	edit := []string{"mod", "edit"}
+	for module, by := range m.replace {
+		edit = append(edit, "-replace="+module+"="+by)
+	}
+	if len(m.replace) > 0 {
+		output, err := run(goCommand(ctx, work, golang, edit...), nil, func(string) bool { return false })
+		if err != nil {
+			return fmt.Errorf("replace modules: %w: %s", err, strings.Join(output, "; "))
+		}
+	}
+	if len(m.sums) == 0 {
+		return nil
+	}
+	sums, err := os.OpenFile(filepath.Join(work, "go.sum"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = sums.WriteString("\n" + strings.Join(m.sums, "\n") + "\n")
+	return errors.Join(err, sums.Close())
+}

@@ -1,0 +1,89 @@
+package upstream
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Step is a stage of a build.
+type Step string
+
+const (
+	Waiting     Step = "waiting for another process that builds it"
+	Downloading Step = "downloading modules"
+	Compiling   Step = "compiling"
+	Linking     Step = "linking"
+	Ready       Step = "ready"
+)
+
+// Progress is one report of a build.
+type Progress struct {
+	Title string // what is built: "Kubernetes 1.35"
+	Step  Step
+	Done  int // modules downloaded, or packages compiled
+	Total int // packages to compile; 0 while it is not known
+
+	// Detail is the module, the package or, at the end, the file.
+	Detail string
+}
+
+// Percent returns how much of the compilation is done. Linking, about a tenth of a cold build, is the rest to 100.
+func (p Progress) Percent() int {
+	switch {
+	case p.Step == Ready:
+		return 100
+	case p.Step == Linking:
+		return 90
+	case p.Step == Compiling && p.Total > 0:
+		return p.Done * 90 / p.Total
+	}
+	return 0
+}
+
+func (p Progress) String() string {
+	text := fmt.Sprintf("%s: %s", p.Title, p.Step)
+	switch {
+	case p.Step == Ready:
+		return text + ": " + p.Detail
+	case p.Step == Compiling && p.Total > 0:
+		return fmt.Sprintf("%s %d of %d packages", text, p.Done, p.Total)
+	case p.Step == Downloading && p.Done > 0:
+		return fmt.Sprintf("%s (%d)", text, p.Done)
+	}
+	return text
+}
+
+// Milestones passes on the reports that are worth a line in a log: every new step, every fifty modules and every tenth
+// of the compilation.
+func Milestones(report func(Progress)) func(Progress) {
+	var mu sync.Mutex
+	var last Progress
+	return func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		before := last
+		last = p
+		if p.Title != before.Title || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
+			p.Step == Downloading && p.Done/50 != before.Done/50 {
+			report(p)
+		}
+	}
+}
+
+// Printer reports progress to a person: in a terminal as a bar, elsewhere as a line per milestone.
+func Printer(w io.Writer, terminal bool) func(Progress) {
+	if !terminal {
+		return Milestones(func(p Progress) { fmt.Fprintf(w, "%3d%%  %s\n", p.Percent(), p) })
+	}
+	return func(p Progress) {
+		const width = 30
+		filled := p.Percent() * width / 100
+		bar := strings.Repeat("#", filled) + strings.Repeat(".", width-filled)
+		fmt.Fprintf(w, "\r\033[K[%s] %3d%%  %s", bar, p.Percent(), p)
+		if p.Step == Ready {
+			fmt.Fprintln(w)
+		}
+	}
+}
