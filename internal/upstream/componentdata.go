@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/durable"
 )
 
 // downloadTimeout is how long Data waits for the download of one module.
@@ -67,7 +68,7 @@ func (c *Components) DataFile(ctx context.Context, b catalogue.Build, name strin
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	return path, replaceFile(path, content)
+	return path, durable.WriteFile(path, content, 0o644) // open to others, like its directory
 }
 
 // readData reads a file, or all YAML files of a directory as one of several documents.
@@ -99,21 +100,4 @@ func readData(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s has no YAML files", path)
 	}
 	return bytes.Join(documents, []byte("---\n")), nil
-}
-
-// replaceFile writes a file that others may read at any time.
-func replaceFile(path string, content []byte) error {
-	next, err := os.CreateTemp(filepath.Dir(path), ".next-")
-	if err != nil {
-		return err
-	}
-	_, err = next.Write(content)
-	err = errors.Join(err, next.Chmod(0o644), next.Sync(), next.Close()) // open to others, like its directory
-	if err == nil {
-		err = os.Rename(next.Name(), path)
-	}
-	if err != nil {
-		os.Remove(next.Name()) //nolint:errcheck // it is in nobody's way
-	}
-	return err
 }
