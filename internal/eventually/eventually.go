@@ -1,7 +1,7 @@
 // Package eventually waits, in tests, for what another goroutine or process brings about.
 //
 // A machine may be ten times slower than the one a test was written on. So there is one limit, the same for all, and it is only how long a test that will
-// never pass takes to say so. Only what the product promises within a time is held to it: [Within].
+// never pass takes to say so. What the product promises within a time is a benchmark.
 package eventually
 
 import (
@@ -34,16 +34,6 @@ func True(t testing.TB, what string, look func() bool) {
 		}
 		return nil
 	})
-}
-
-// Within is [Nil] for what the product promises within a time: a test fails that sees it later.
-func Within(t testing.TB, promised time.Duration, what string, look func() error) {
-	t.Helper()
-	began := time.Now()
-	Nil(t, what, look)
-	if took := time.Since(began); took > promised {
-		t.Errorf("%s: after %s, promised within %s", what, took, promised)
-	}
 }
 
 // Try looks as [Nil] does, at an interval that suits what a look costs, and returns the error: for what is not the test's own goroutine, and for

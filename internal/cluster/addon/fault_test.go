@@ -213,6 +213,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	t.Run("there is no room", func(t *testing.T) {
 		w := w.in(t)
 		w.must(missing(w.kube.CoreV1().Nodes().Delete(t.Context(), "node-0", metav1.DeleteOptions{})))
+		eventually.Nil(w, "the scheduler knows of no node", w.unschedulable())
 		w.must(w.kube.AppsV1().Deployments("kube-system").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "none"}))
 		w.create("lonely", record.AddonConfig{Version: "v1"})
 		w.says(w.becomes("lonely", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas), "cannot be scheduled: no nodes available", "deployment.apps/lonely")
@@ -220,6 +221,38 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 		w.kubelets.Node("node-1", "", nil)
 		w.becomes("lonely", ekstypes.AddonStatusActive)
 	})
+}
+
+// unschedulable returns a check that passes once the scheduler finds no node for a pod.
+func (w *world) unschedulable() func() error {
+	pods := w.kube.CoreV1().Pods("default")
+	ctx, name := w.Context(), ""
+	return func() error {
+		if name == "" {
+			pod, err := pods.Create(ctx, &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "unschedulable-"},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				return err
+			}
+			name = pod.Name
+		}
+		pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+				return pods.Delete(ctx, name, metav1.DeleteOptions{})
+			}
+		}
+		if pod.Spec.NodeName != "" {
+			name = "" // the scheduler did not know yet
+			return fmt.Errorf("pod %s was scheduled to %s", pod.Name, pod.Spec.NodeName)
+		}
+		return fmt.Errorf("pod %s was not scheduled yet", name)
+	}
 }
 
 // TestMissingImages goes through the images that cannot be had: a new add-on says so, an update waits, and both go on when they come.

@@ -368,7 +368,7 @@ func TestMapping(t *testing.T) {
 			}
 			token := test.token(f)
 			var got authenticationv1.TokenReviewStatus
-			eventually.Within(t, effect, "it is judged", func() error {
+			eventually.Nil(t, "it is judged", func() error {
 				got = f.authenticate(token)
 				if got.Authenticated == (test.denied == "") && strings.Contains(got.Error, test.denied) {
 					return nil
@@ -402,7 +402,7 @@ func TestChangesTakeEffect(t *testing.T) {
 	}
 	becomes := func(want string) {
 		t.Helper()
-		eventually.Within(t, effect, fmt.Sprintf("the user is %q", want), func() error {
+		eventually.Nil(t, fmt.Sprintf("the user is %q", want), func() error {
 			if got := f.authenticate(token).User.Username; got != want {
 				return fmt.Errorf("it is %q", got)
 			}
@@ -461,7 +461,7 @@ func TestClusterThatComesAndGoes(t *testing.T) {
 	if status != http.StatusNotFound {
 		t.Errorf("the old cluster: %d %s", status, body)
 	}
-	eventually.Within(t, effect, "the old cluster is forgotten", func() error {
+	eventually.Nil(t, "the old cluster is forgotten", func() error {
 		f.auth.mu.Lock()
 		defer f.auth.mu.Unlock()
 		if _, ok := f.auth.served[clusterID]; ok {

@@ -410,5 +410,3 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// effect is within what time a change of access counts, as the product promises.
-const effect = 2 * time.Second
