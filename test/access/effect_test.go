@@ -28,7 +28,6 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-
 // TestChangesOfAccessTakeEffect holds a client with one token, as a controller does for a quarter
 // of an hour, against every way in which access is given and taken away.
 func TestChangesOfAccessTakeEffect(t *testing.T) {

@@ -409,4 +409,3 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
-
