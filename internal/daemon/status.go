@@ -82,6 +82,7 @@ func (d *daemon) etcdStatus(ctx context.Context) admin.Etcd {
 	if e.InUse, e.File, err = d.etcd.Size(ctx); err != nil {
 		e.Error = err.Error()
 	}
+	e.Problem = d.etcd.Problem(ctx)
 	if e.Embedded {
 		for _, p := range d.processes.List(etcdProcess) {
 			if p.Name == etcdProcess {

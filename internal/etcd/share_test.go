@@ -87,7 +87,7 @@ func compact(t *testing.T, c *etcd.Connection) {
 
 func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 	t.Parallel()
-	const quota = 64 << 20
+	const quota = 32 << 20
 	for name, key := range map[string]func(prefix string, i int) string{
 		"many objects":          func(prefix string, i int) string { return fmt.Sprintf("%sevents/%d", prefix, i) },
 		"history of one object": func(prefix string, _ int) string { return prefix + "configmaps/a" },
@@ -108,7 +108,7 @@ func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 			if _, err := c.Client.Put(ctx, "/coracle/t/a", "1"); err != nil {
 				t.Errorf("the daemon may not write: %v", err)
 			}
-			if n := flood(t, good, 8<<20, func(i int) string { return fmt.Sprintf("/clusters/good/%d", i) }); n < 8<<20 {
+			if n := flood(t, good, 3<<20, func(i int) string { return fmt.Sprintf("/clusters/good/%d", i) }); n < 3<<20 {
 				t.Errorf("another cluster wrote only %d MiB", n>>20)
 			}
 			if _, err := evil.Get(ctx, "/clusters/evil/", clientv3.WithPrefix(), clientv3.WithKeysOnly()); err != nil {
@@ -127,7 +127,7 @@ func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 				t.Errorf("a cluster whose history is still there writes: %v, want no space", err)
 			}
 			compact(t, c)
-			if n := flood(t, evil, 4<<20, object); n < 4<<20 {
+			if n := flood(t, evil, 2<<20, object); n < 2<<20 {
 				t.Errorf("after its objects were deleted and compacted a cluster wrote only %d bytes", n)
 			}
 			alarms, err := c.Client.AlarmList(ctx)
@@ -140,7 +140,7 @@ func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 
 func TestARestartKeepsShares(t *testing.T) {
 	t.Parallel()
-	const quota = 64 << 20
+	const quota = 32 << 20
 	dir := withQuota(t, quota)
 	c, stop := serve(t, dir)
 	object := func(i int) string { return fmt.Sprintf("/clusters/evil/%d", i) }
@@ -168,10 +168,10 @@ func TestARestartKeepsShares(t *testing.T) {
 
 func TestAFullEtcdIsRepairedAtStart(t *testing.T) {
 	t.Parallel()
-	dir := withQuota(t, 32<<20)
+	dir := withQuota(t, 16<<20)
 	c, stop := serve(t, dir)
-	n := flood(t, c.Client, 64<<20, func(int) string { return "/coracle/t/a" }) // history
-	if n >= 64<<20 {
+	n := flood(t, c.Client, 32<<20, func(int) string { return "/coracle/t/a" }) // history
+	if n >= 32<<20 {
 		t.Fatal("root's history did not fill etcd")
 	}
 	alarms, err := c.Client.AlarmList(t.Context())
@@ -190,15 +190,15 @@ func TestAFullEtcdIsRepairedAtStart(t *testing.T) {
 	if problem := c.Problem(t.Context()); problem != "" {
 		t.Errorf("after a start the problem is %q", problem)
 	}
-	if _, file, err := c.Size(t.Context()); err != nil || file > 8<<20 {
+	if _, file, err := c.Size(t.Context()); err != nil || file > 4<<20 {
 		t.Errorf("after the repair the file has %d bytes, %v", file, err)
 	}
 }
 
 func TestAFullEtcdIsRepairedWhileItRuns(t *testing.T) {
 	t.Parallel()
-	c, _ := serve(t, withQuota(t, 32<<20))
-	if n := flood(t, c.Client, 64<<20, func(int) string { return "/coracle/t/a" }); n >= 64<<20 {
+	c, _ := serve(t, withQuota(t, 16<<20))
+	if n := flood(t, c.Client, 32<<20, func(int) string { return "/coracle/t/a" }); n >= 32<<20 {
 		t.Fatal("root's history did not fill etcd")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
