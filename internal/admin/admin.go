@@ -83,6 +83,8 @@ type Etcd struct {
 	Process   *Component `json:"process,omitempty"` // when embedded
 	// Error says why the sizes are not known.
 	Error string `json:"error,omitempty"`
+	// Problem says why etcd takes no writes, and what to do.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Disk is the file system of the data directory.

@@ -163,7 +163,7 @@ func TestPrint(t *testing.T) {
 		Version: "v1", PID: 7, Started: now.Add(-90 * time.Minute), DataDir: "/data", Endpoint: "http://127.0.0.1:4566",
 		Webhooks: "https://127.0.0.1:20001", Region: "us-east-1", Accounts: []string{"111122223333"}, Machines: "namespace",
 		Memory: 600 << 20, DaemonMemory: 50 << 20,
-		Etcd: Etcd{Embedded: true, Separated: true, Endpoints: []string{"https://127.0.0.1:20002"}, InUse: 2 << 20, File: 4 << 20,
+		Etcd: Etcd{Embedded: true, Separated: true, Endpoints: []string{"https://127.0.0.1:20002"}, InUse: 2 << 20, File: 4 << 20, Problem: "etcd is full",
 			Process: &Component{Name: "etcd", PID: 8, Started: now.Add(-49 * time.Hour), Memory: 40 << 20}},
 		Disk: Disk{Used: 1 << 30, Free: 10 << 30, Total: 20 << 30},
 		Logs: Logs{Groups: 2, Events: 12345, Stored: 20 << 20, Disk: 2 << 20},
@@ -182,6 +182,7 @@ func TestPrint(t *testing.T) {
 endpoint  http://127.0.0.1:4566    region us-east-1, accounts 111122223333
 webhooks  https://127.0.0.1:20001  for API servers
 etcd      https://127.0.0.1:20002  2.0 MiB of data in a file of 4.0 MiB, pid 8, up 2d1h, 40 MiB
+                                   ! etcd is full
 memory    600 MiB                  of which the daemon 50 MiB
 disk      1.0 GiB                  in /data; 10 GiB of 20 GiB free
 logs      2.0 MiB                  12,345 events of 20 MiB in 2 log groups

@@ -31,6 +31,9 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 		etcd += ", clusters share one identity"
 	}
 	row("etcd\t%s\t%s", strings.Join(s.Etcd.Endpoints, ","), etcd)
+	if s.Etcd.Problem != "" {
+		row("\t\t! %s", s.Etcd.Problem)
+	}
 	row("memory\t%s\tof which the daemon %s", size(s.Memory), size(s.DaemonMemory))
 	row("disk\t%s\tin %s; %s of %s free", size(s.Disk.Used), s.DataDir, size(s.Disk.Free), size(s.Disk.Total))
 	row("logs\t%s\t%s events of %s in %s", size(s.Logs.Disk), humanize.Comma(s.Logs.Events), size(s.Logs.Stored), english.Plural(s.Logs.Groups, "log group", ""))

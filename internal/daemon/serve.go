@@ -40,8 +40,11 @@ import (
 // etcdProcess is the name of the embedded etcd among the processes of a data directory.
 const etcdProcess = "etcd"
 
-// startTime bounds the wait for etcd at start. Opening a large database takes seconds.
+// startTime bounds the wait at start for an etcd that somebody else runs.
 const startTime = 60 * time.Second
+
+// waitReport is how often the log says that the daemon still waits for its own etcd.
+const waitReport = 5 * time.Second
 
 // shutdownTime is how long requests under way may take when the daemon ends.
 const shutdownTime = 5 * time.Second
@@ -180,6 +183,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	group.Go(func() error { return d.clusters.authenticator.Run(ctx) })
 	group.Go(func() error { return d.reconcile(ctx) })
+	if d.embedded != nil {
+		group.Go(func() error { return d.etcd.KeepWritable(ctx) })
+	}
 	group.Go(func() error { return d.logs.run(ctx) })
 	log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
 		"region", d.settings.Region, "account", d.settings.Account, "after", time.Since(d.started).Round(time.Millisecond))
@@ -192,15 +198,16 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 
 // connect connects to etcd, and starts the embedded one unless it runs already.
 func (d *daemon) connect(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
 	if len(d.config.Etcd.Endpoints) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, startTime)
+		defer cancel()
 		d.etcd, err = d.config.Etcd.Connect(ctx)
 		return err
 	}
 	if d.embedded, err = etcd.Prepare(d.dir.Etcd()); err != nil {
 		return err
 	}
+	d.embedded.Log = d.log
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to start etcd with: %w", err)
@@ -233,7 +240,10 @@ func (d *daemon) connect(ctx context.Context) (err error) {
 		}
 	})
 	defer unsubscribe()
+	// One that is alive may be busy for minutes: it defragments a large database before it serves.
+	stopReports := d.reportWait(ctx)
 	d.etcd, err = d.embedded.Connect(ctx)
+	stopReports()
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		if stop := d.processes.Stop(context.WithoutCancel(ctx), etcdProcess); stop != nil {
 			d.log.Warn("could not stop etcd", "error", stop)
@@ -244,6 +254,32 @@ func (d *daemon) connect(ctx context.Context) (err error) {
 		return fmt.Errorf("%w; its log is %s", err, spec.Log)
 	}
 	return nil
+}
+
+// reportWait says in the log every few seconds that etcd does not serve yet, until stop is called.
+func (d *daemon) reportWait(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(waitReport)
+		defer ticker.Stop()
+		started := time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			running := false
+			for _, p := range d.processes.List(etcdProcess) {
+				running = running || p.Name == etcdProcess && p.Running
+			}
+			d.log.Info("waiting for etcd; a large database takes minutes to open, defragment or repair",
+				"running", running, "for", time.Since(started).Round(time.Second), "log", d.dir.Join("etcd", "etcd.log"))
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // reconcile runs the controllers: at once over an etcd that is ours alone, otherwise while this

@@ -221,8 +221,12 @@ func daemon(ctx context.Context, h Host) []Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := admin.NewClient(h.Dir.Socket()).Ping(ctx); err != nil {
+	client := admin.NewClient(h.Dir.Socket())
+	if err := client.Ping(ctx); err != nil {
 		return fail(fmt.Sprintf("kill %d; coracle up   # clusters keep running; its log is %s", pid, h.Dir.ServeLog()), "process %d holds the data directory but does not answer: %v", pid, err)
+	}
+	if s, err := client.Status(ctx); err == nil && s.Etcd.Problem != "" {
+		return fail("coracle status", "running, process %d, but %s", pid, s.Etcd.Problem)
 	}
 	return ok("running, process %d", pid)
 }

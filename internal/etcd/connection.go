@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,6 +22,9 @@ type Connection struct {
 
 	authority *pki.Authority // signs client certificates; nil when only own can be used
 	own       pki.Pair       // empty when the etcd takes clients without certificates
+
+	log   *slog.Logger // of repairs; nil for an etcd that somebody else runs
+	quota int64
 }
 
 // Separates reports whether IssueClient makes a certificate for each user. If not, all clients

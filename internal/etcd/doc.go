@@ -13,6 +13,9 @@
 // cluster has a user of its own that sees the cluster's prefix only ([Connection.IssueClient]).
 // Writes are always synced to the disk.
 //
+// No cluster can fill the database: each has a share of it ([shares]). A database that is full all the
+// same is compacted and defragmented, at start and while the daemon runs ([Connection.KeepWritable]).
+//
 // With --etcd-endpoints nothing is started: [External.Connect] uses the given cluster with the
 // given certificate, and leaves its settings alone.
 package etcd

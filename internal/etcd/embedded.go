@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,8 +30,12 @@ const rootUser = "root"
 
 // Embedded is the etcd of one data directory.
 type Embedded struct {
+	// Log receives what is repaired; slog.Default() when nil.
+	Log *slog.Logger
+
 	dir       string
 	port      int
+	quota     int64
 	authority *pki.Authority
 	caFile    string
 	root      pki.Pair
@@ -38,6 +44,8 @@ type Embedded struct {
 // settings outlive the process: clusters know etcd by its port.
 type settings struct {
 	Port int `json:"port"`
+	// Quota is the size in bytes at which the database is full; 0 for the usual one.
+	Quota int64 `json:"quotaBytes,omitempty"`
 }
 
 // Prepare makes what the etcd in dir needs before it can start. It changes nothing that is there.
@@ -68,6 +76,13 @@ func Prepare(dir string) (*Embedded, error) {
 	if e.port, err = ensurePort(dir); err != nil {
 		return nil, err
 	}
+	saved, err := readSettings(dir)
+	if err != nil {
+		return nil, err
+	}
+	if e.quota = saved.Quota; e.quota == 0 {
+		e.quota = quota
+	}
 	return e, nil
 }
 
@@ -94,7 +109,8 @@ func (e *Embedded) Endpoint() string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port))
 }
 
-// Connect waits until the etcd serves and connects to it as root. The caller closes the connection.
+// Connect waits until the etcd serves and connects to it as root. An etcd that is full is repaired. The
+// caller closes the connection.
 func (e *Embedded) Connect(ctx context.Context) (*Connection, error) {
 	tlsConfig, err := clientTLS(e.authority.PEM, e.root)
 	if err != nil {
@@ -108,13 +124,20 @@ func (e *Embedded) Connect(ctx context.Context) (*Connection, error) {
 		client.Close()
 		return nil, fmt.Errorf("etcd at %s: %w", e.Endpoint(), err)
 	}
-	return &Connection{
+	c := &Connection{
 		Client:    client,
 		Endpoints: []string{e.Endpoint()},
 		CAFile:    e.caFile,
 		authority: e.authority,
 		own:       e.root,
-	}, nil
+		log:       cmp.Or(e.Log, slog.Default()),
+		quota:     e.quota,
+	}
+	if _, err := c.repair(ctx); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // enableAuthentication creates root and turns authentication on, as far as that is not done
@@ -207,14 +230,18 @@ func readPair(certificateFile, keyFile string) (pki.Pair, error) {
 
 // Port is the port of the etcd in dir, or fs.ErrNotExist when none has been prepared.
 func Port(dir string) (int, error) {
+	s, err := readSettings(dir)
+	return s.Port, err
+}
+
+func readSettings(dir string) (s settings, err error) {
 	file := filepath.Join(dir, "settings.json")
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return 0, err
+		return s, err
 	}
-	var s settings
 	if err := json.Unmarshal(data, &s); err != nil {
-		return 0, fmt.Errorf("%s: %w", file, err)
+		return s, fmt.Errorf("%s: %w", file, err)
 	}
-	return s.Port, nil
+	return s, nil
 }

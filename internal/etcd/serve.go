@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// quota is the size at which etcd stops taking writes.
+	// quota is the size at which etcd is full: shares of clusters are parts of it.
 	quota = 8 << 30
 	// maxRequestBytes is what Kubernetes' largest objects and our largest transactions need.
 	maxRequestBytes = 8 << 20
@@ -35,7 +35,10 @@ func Serve(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	etcd, err := embed.StartEtcd(e.config())
+	config := e.config()
+	shares := newShares(e.quota)
+	config.GRPCAdditionalServerOptions = shares.options()
+	etcd, err := embed.StartEtcd(config)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return fmt.Errorf("etcd's port %d (recorded in %s) is in use by another program; see: ss -ltnp 'sport = :%d'",
@@ -44,6 +47,8 @@ func Serve(ctx context.Context, dir string) error {
 		return fmt.Errorf("start etcd in %s: %w", dir, err)
 	}
 	defer etcd.Close()
+	shares.start(&embeddedServer{etcd: etcd.Server})
+	defer shares.stop()
 	select {
 	case err := <-etcd.Err():
 		return fmt.Errorf("etcd in %s: %w", dir, err)
@@ -77,7 +82,7 @@ func (e *Embedded) config() *embed.Config {
 	c.EnableGRPCGateway = false // authentication by certificate does not work through it
 	c.MaxTxnOps = maxTxnOps
 	c.MaxRequestBytes = maxRequestBytes
-	c.QuotaBackendBytes = quota
+	c.QuotaBackendBytes = e.quota
 	c.AutoCompactionMode = embed.CompactorModePeriodic
 	c.AutoCompactionRetention = compaction
 	c.SnapshotCount = snapshotEntries

@@ -37,8 +37,9 @@ var Rules = []Rule{
 	{"internal/reconcile", []string{"internal/metrics", "internal/store"}, []string{"os/exec", "github.com/aws"},
 		"the controller runtime knows no controller"},
 
-	{"internal/aws/wire", []string{"internal/metrics", "internal/region"}, world,
+	{"internal/aws/wire", []string{"internal/metrics", "internal/region", "internal/store"}, world,
 		"wire serves protocols and knows no service"},
+	{"internal/aws/wire/sigv4", []string{"internal/region"}, append([]string{"go.etcd.io"}, world...), "signatures are computed of a request alone"},
 	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "internal/instancetype", "internal/ami", "internal/region", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound"}, world,
 		"the front validates, authorises and records; it never reaches the world"},
 

@@ -43,6 +43,8 @@ type Store struct {
 	applied int64                     // revision the mirror has reached
 	moved   chan struct{}             // closed and replaced whenever applied grows
 	subs    map[*subscription]struct{}
+
+	usage *usage // of the mirror
 }
 
 // Options adjust Open.
@@ -53,6 +55,8 @@ type Options struct {
 	Log *slog.Logger
 	// WriteTimeout is how long a write may take before it fails with ErrUnavailable; 10 s when 0.
 	WriteTimeout time.Duration
+	// Quota bounds the writes of contexts that are [Limited].
+	Quota Quota
 	// Migrations bring an older store up to date, in order of their versions.
 	Migrations []Migration
 }
@@ -82,6 +86,7 @@ func Open(ctx context.Context, client *clientv3.Client, o Options) (*Store, erro
 		done:   make(chan struct{}),
 		moved:  make(chan struct{}),
 		subs:   map[*subscription]struct{}{},
+		usage:  newUsage(o.Quota),
 	}
 	if err := s.load(ctx); err != nil {
 		cancel()
@@ -172,12 +177,14 @@ func (s *Store) load(ctx context.Context) error {
 	s.rows.Scan(func(k string, old *entry) bool {
 		if now, ok := fresh.Get(k); !ok || now.revision != old.revision {
 			changed = append(changed, k)
+			s.usage.replace(k, old, now)
 		}
 		return true
 	})
-	fresh.Scan(func(k string, _ *entry) bool {
+	fresh.Scan(func(k string, now *entry) bool {
 		if _, ok := s.rows.Get(k); !ok {
 			changed = append(changed, k)
+			s.usage.replace(k, nil, now)
 		}
 		return true
 	})
@@ -237,9 +244,12 @@ func (s *Store) apply(rev int64, events []*clientv3.Event) {
 	for _, ev := range events {
 		k := string(ev.Kv.Key[len(s.prefix):])
 		if ev.Type == mvccpb.DELETE {
-			s.rows.Delete(k)
+			old, _ := s.rows.Delete(k)
+			s.usage.replace(k, old, nil)
 		} else {
-			s.rows.Set(k, newEntry(ev.Kv))
+			now := newEntry(ev.Kv)
+			old, _ := s.rows.Set(k, now)
+			s.usage.replace(k, old, now)
 		}
 		changed = append(changed, k)
 		rev = max(rev, ev.Kv.ModRevision)

@@ -65,7 +65,8 @@ func (t Table[T]) CheckOp(row Row[T]) Op {
 func (t Table[T]) AbsentOp(key string) Op { return t.op(key, Op{want: wantAbsent}) }
 
 // Txn carries out all ops or none. The error of the first op that could not be is
-// ErrExists, ErrNotFound or ErrConflict, wrapped with its row. A row may stand in one op only.
+// ErrExists, ErrNotFound or ErrConflict, wrapped with its row. A row may stand in one op only. In a
+// [Limited] context it fails with a [FullError] when it would add too much.
 func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
@@ -97,6 +98,11 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 			then = append(then, clientv3.OpPut(k, string(o.put)))
 		}
 	}
+	done, err := s.admit(ctx, ops)
+	if err != nil {
+		return fmt.Errorf("write to the store: %w", err)
+	}
+	defer done()
 	resp, err := s.client.Txn(ctx).If(cmps...).Then(then...).Else(other...).Commit()
 	if err != nil {
 		return fmt.Errorf("write to the store: %w: %w", ErrUnavailable, err)

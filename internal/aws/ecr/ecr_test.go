@@ -398,6 +398,20 @@ func TestLayersThroughTheAPI(t *testing.T) {
 		if err != nil || there.Layers[0].LayerAvailability != types.LayerAvailabilityAvailable || there.Layers[1].LayerAvailability != types.LayerAvailabilityUnavailable {
 			t.Errorf("the layers are %+v, %v", there, err)
 		}
+		for _, digest := range []string{"x", "sha256:", "sha256:abc", "sha256:" + strings.Repeat("z", 64), "sha256:../../x"} {
+			there, err := c.BatchCheckLayerAvailability(ctx, &ecr.BatchCheckLayerAvailabilityInput{RepositoryName: name, LayerDigests: []string{digest}})
+			if err != nil || len(there.Failures) != 1 || there.Failures[0].FailureCode != types.LayerFailureCodeInvalidLayerDigest {
+				t.Errorf("the layer %q is %+v, %v; want a failure entry", digest, there, err)
+			}
+			_, err = c.GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: name, LayerDigest: aws.String(digest)})
+			if code(err) != "InvalidParameterException" {
+				t.Errorf("the URL of the layer %q: %v", digest, err)
+			}
+			_, err = c.CompleteLayerUpload(ctx, &ecr.CompleteLayerUploadInput{RepositoryName: name, UploadId: upload.UploadId, LayerDigests: []string{digest}})
+			if code(err) != "InvalidParameterException" {
+				t.Errorf("an upload completed as %q: %v", digest, err)
+			}
+		}
 		url, err := c.GetDownloadUrlForLayer(ctx, &ecr.GetDownloadUrlForLayerInput{RepositoryName: name, LayerDigest: aws.String(h.String())})
 		if err != nil {
 			t.Fatal(err)

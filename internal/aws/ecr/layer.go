@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+	godigest "github.com/opencontainers/go-digest"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -65,7 +66,7 @@ func (s *Service) BatchCheckLayerAvailability(ctx context.Context, in *ecr.Batch
 	}
 	out := &ecr.BatchCheckLayerAvailabilityOutput{Layers: []types.Layer{}, Failures: []types.LayerFailure{}}
 	for _, digest := range in.LayerDigests {
-		if !strings.HasPrefix(digest, "sha256:") {
+		if !isLayerDigest(digest) {
 			out.Failures = append(out.Failures, types.LayerFailure{LayerDigest: aws.String(digest), FailureCode: types.LayerFailureCodeInvalidLayerDigest,
 				FailureReason: aws.String("Layer digest should satisfy the regex '[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+'")})
 			continue
@@ -83,6 +84,12 @@ func (s *Service) BatchCheckLayerAvailability(ctx context.Context, in *ecr.Batch
 	return out, nil
 }
 
+// isLayerDigest reports whether a text is the digest of something.
+func isLayerDigest(text string) bool {
+	_, err := godigest.Parse(text)
+	return err == nil && strings.HasPrefix(text, "sha256:")
+}
+
 // urlLife is how long the URL of a layer is good.
 const urlLife = time.Hour
 
@@ -92,6 +99,9 @@ func (s *Service) GetDownloadUrlForLayer(ctx context.Context, in *ecr.GetDownloa
 	at, name, digest := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.LayerDigest)
 	if _, err := s.find(ctx, at, name); err != nil {
 		return nil, err
+	}
+	if !isLayerDigest(digest) {
+		return nil, invalidParameter("Invalid parameter at 'layerDigest' failed to satisfy constraint: 'must be sha256: and 64 hexadecimal digits': '%s'", digest)
 	}
 	if _, err := s.images.Layer(ctx, at.full(name), digest); errors.Is(err, image.ErrNotFound) {
 		return nil, &types.LayersNotFoundException{Message: message("Layer with digest '%s' does not exist in the repository with name '%s' in the registry with id '%s'", digest, name, at.account)}
@@ -168,6 +178,9 @@ func (s *Service) CompleteLayerUpload(ctx context.Context, in *ecr.CompleteLayer
 		return nil, invalidParameter("Invalid parameter at 'layerDigests' failed to satisfy constraint: 'must have one digest': %d", len(in.LayerDigests))
 	}
 	digest := in.LayerDigests[0]
+	if !isLayerDigest(digest) {
+		return nil, invalidParameter("Invalid parameter at 'layerDigests' failed to satisfy constraint: 'must be sha256: and 64 hexadecimal digits': '%s'", digest)
+	}
 	if _, err := s.images.Layer(ctx, at.full(name), digest); err == nil {
 		return nil, &types.LayerAlreadyExistsException{Message: message("Layer with digest '%s' already exists in the repository with name '%s' in the registry with id '%s'", digest, name, at.account)}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // A failure is an error on its way out: what the response says, whatever the protocol.
@@ -31,7 +32,10 @@ func (m *Mux) failureOf(service *Service, r *request, caller Caller, err error) 
 	var wireErr *Error
 	var signature *sigv4.Error
 	var api smithy.APIError
+	var full *store.FullError
 	switch {
+	case errors.As(err, &full):
+		return service.quotaExceeded(full)
 	case errors.As(err, &denied):
 		return service.denial(denied, caller)
 	case errors.As(err, &signature):
@@ -113,6 +117,37 @@ func (s *Service) forbidden() int {
 		return http.StatusBadRequest
 	}
 	return http.StatusForbidden
+}
+
+// quotaExceeded renders that an account has no room for what it wants to write, in the code that the service has for
+// quotas, or, where time helps, in one that clients try again after.
+func (s *Service) quotaExceeded(full *store.FullError) *failure {
+	f := &failure{code: "LimitExceeded", message: full.Error(), status: http.StatusBadRequest}
+	codes := []string{
+		"ParameterLimitExceeded", "ServiceQuotaExceededException", "ResourceLimitExceededException", "LimitExceededException",
+	}
+	switch {
+	case full.Recent && s.Protocol == EC2Query:
+		f.code = "RequestLimitExceeded"
+		return f
+	case full.Recent && s.json():
+		f.code = "ThrottlingException"
+		return f
+	case full.Recent:
+		f.code = "Throttling"
+		return f
+	case s.json():
+		f.code = "LimitExceededException"
+	default:
+		codes = []string{f.code}
+	}
+	for _, code := range codes {
+		if status := model.Load(s.Name).Status(code); status != 0 {
+			f.code, f.status = code, status
+			break
+		}
+	}
+	return f
 }
 
 func (s *Service) denial(d *Denied, caller Caller) *failure {

@@ -20,6 +20,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
 	"github.com/coracle-eks/coracle/internal/region"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // Options configures a [Mux]. Credentials and Authorizer are required.
@@ -227,6 +228,9 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 	}
 	c.fill(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
+	if !isInProcess(ctx) { // controllers must get on in an account that is full
+		ctx = store.Limited(ctx)
+	}
 	if err := m.authorize(ctx, c, op); err != nil {
 		return service, nil, err
 	}

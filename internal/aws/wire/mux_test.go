@@ -24,6 +24,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // keys knows two keys: AKIA for alice, and ASIA whose session is over.
@@ -67,6 +68,10 @@ func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterIn
 		return nil, errors.New("disk full")
 	case "panic":
 		panic("nil map")
+	case "full":
+		if store.IsLimited(ctx) {
+			return nil, fmt.Errorf("write: %w", &store.FullError{Account: wire.CallerFrom(ctx).Account})
+		}
 	}
 	return &eks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Name: in.Name, Arn: aws.String(wire.CallerFrom(ctx).ARN), Version: aws.String(wire.RegionFrom(ctx))}}, nil
 }
@@ -152,6 +157,19 @@ func TestCallReachesHandlerWithCallerAndRegion(t *testing.T) {
 	}
 	if got := p.asked[0].Conditions["aws:RequestedRegion"]; !slices.Equal(got, []string{"us-west-2"}) {
 		t.Errorf("aws:RequestedRegion is %v", got)
+	}
+}
+
+func TestTheQuotaIsOfUsersAndNotOfControllers(t *testing.T) {
+	t.Parallel()
+	m := newMux(t, &policy{})
+	get := httptest.NewRequest(http.MethodGet, "http://coracle.test/clusters/full", nil)
+	status, _, body := send(t, m, "eks", "secret", time.Now(), get, "")
+	if status != http.StatusBadRequest || !strings.Contains(body, "quota") {
+		t.Errorf("a user's write into a full account is answered with %d %s", status, body)
+	}
+	if _, err := eks.NewFromConfig(config(m)).DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("full")}); err != nil {
+		t.Errorf("a controller's write into a full account: %v", err)
 	}
 }
 

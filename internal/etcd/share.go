@@ -1,0 +1,435 @@
+package etcd
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Bounds of what one cluster's user may ask of the etcd that it shares with all others. A
+// kube-apiserver stays far below them.
+const (
+	// clusterTxnOps is etcd's own default; kube-apiserver's transactions have one operation.
+	clusterTxnOps = 128
+	// clusterLeases is how many leases may be unexpired. kube-apiserver makes one for a thousand events.
+	clusterLeases = 20_000
+	// clusterLeaseTTL is in seconds. Events live for an hour.
+	clusterLeaseTTL = 24 * 60 * 60
+)
+
+// clusterKeys is the prefix of all clusters' keys: /clusters/ID/. The etcd user of a cluster is cluster-ID.
+const (
+	clusterKeys       = "/clusters/"
+	clusterUserPrefix = "cluster-"
+)
+
+// shares keeps each cluster within its share of the database. All clusters together may use three
+// quarters of the quota, and one a quarter: what remains is the daemon's.
+//
+// What counts is every revision that is stored: the objects, and their history until it is
+// compacted. A count of the database ([countClusters]) and what has been written since are an
+// upper bound of it. The database is counted again when a cluster approaches its share, but only
+// if a compaction has finished since the last count: nothing else frees space.
+//
+// Writes of a cluster beyond its share fail as they do when a database of its own is full. Reads
+// and deletions never do.
+type shares struct {
+	quota int64
+	ready chan struct{} // closed when server is set
+	server
+
+	mu       sync.Mutex
+	used     map[string]int64 // by cluster: upper bound
+	inFlight map[string]int64 // of used: not answered yet
+	since    map[string]int64 // of used: perhaps not seen by the running count
+	counting chan struct{}    // closed at the end of the running count; nil when none runs
+	counted  int64            // the compaction that the last count has seen
+	stopped  bool
+	warned   map[string]time.Time
+	leases   map[string]map[int64]time.Time // by user and lease: when it expires
+}
+
+// server is what shares need of an etcd.
+type server interface {
+	// user returns who sends a request, "" when that is not known.
+	user(ctx context.Context) string
+	// clusters returns how many clusters there are.
+	clusters() int64
+	// compacted returns the revision of the last compaction that is finished.
+	compacted() int64
+	// count returns what the database stores of each cluster, in weights.
+	count() map[string]int64
+	log() *zap.Logger
+	now() time.Time
+}
+
+func newShares(quota int64) *shares {
+	return &shares{
+		quota: quota, ready: make(chan struct{}), counted: -1,
+		used: map[string]int64{}, inFlight: map[string]int64{}, warned: map[string]time.Time{},
+		leases: map[string]map[int64]time.Time{},
+	}
+}
+
+// start begins to serve requests, and to count what the database holds. Until that is known,
+// clusters may write their share anew.
+func (s *shares) start(of server) {
+	s.server = of
+	close(s.ready)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recount()
+}
+
+// stop waits for a count that runs: it must not read a database that is closed.
+func (s *shares) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	counting := s.counting
+	s.mu.Unlock()
+	if counting != nil {
+		<-counting
+	}
+}
+
+// options are the options of etcd's gRPC server that put s in front of it, after etcd's own interceptors.
+func (s *shares) options() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
+}
+
+// clusterOf returns the cluster whose user sends a request; "" for root, and for one who is nobody.
+func (s *shares) clusterOf(ctx context.Context) (string, error) {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	user := s.user(ctx)
+	if user == rootUser {
+		return "", nil
+	}
+	return strings.TrimPrefix(user, clusterUserPrefix), nil
+}
+
+func (s *shares) unary(
+	ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
+	cluster, err := s.clusterOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cluster == "" {
+		return handler(ctx, request)
+	}
+	switch r := request.(type) {
+	case *pb.CompactionRequest: // etcd allows it to every user
+		return nil, rpctypes.ErrGRPCPermissionDenied
+	case *pb.LeaseGrantRequest:
+		return s.grant(ctx, cluster, r, handler)
+	case *pb.TxnRequest:
+		if countOps(r) > clusterTxnOps {
+			return nil, rpctypes.ErrGRPCTooManyOps
+		}
+	}
+	reserved := weighRequest(request)
+	if err := s.reserve(ctx, cluster, reserved); err != nil {
+		return nil, err
+	}
+	response, err := handler(ctx, request)
+	written := reserved
+	switch {
+	case err == nil:
+		written = weighResponse(request, response)
+	case !mayBeApplied(err):
+		written = 0
+	}
+	s.settle(cluster, reserved, written)
+	return response, err
+}
+
+// stream refuses to extend leases: kube-apiserver never does, and the bound on leases relies on it.
+func (s *shares) stream(
+	service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
+	cluster, err := s.clusterOf(stream.Context())
+	if err != nil {
+		return err
+	}
+	if cluster != "" && strings.HasSuffix(info.FullMethod, "/LeaseKeepAlive") {
+		return rpctypes.ErrGRPCPermissionDenied
+	}
+	return handler(service, stream)
+}
+
+// share returns how much a cluster may use.
+func (s *shares) share() int64 {
+	return min(s.quota/4, s.quota/4*3/max(s.clusters(), 1))
+}
+
+// reserve takes weight from the share of a cluster, or fails when that is used up.
+func (s *shares) reserve(ctx context.Context, cluster string, weight int64) error {
+	if weight == 0 {
+		return nil
+	}
+	share := s.share()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used[cluster]+weight > share/4*3 && s.counting == nil && !s.stopped && s.compacted() > s.counted {
+		s.recount()
+	}
+	for s.used[cluster]+weight > share {
+		counting := s.counting
+		if counting == nil {
+			s.warn(cluster, share)
+			return rpctypes.ErrGRPCNoSpace
+		}
+		s.mu.Unlock()
+		var err error
+		select {
+		case <-counting:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		s.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	s.add(cluster, weight)
+	s.inFlight[cluster] += weight
+	return nil
+}
+
+// settle replaces what was reserved by what has been written.
+func (s *shares) settle(cluster string, reserved, written int64) {
+	if reserved == 0 && written == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(cluster, written-reserved)
+	if s.inFlight[cluster] -= reserved; s.inFlight[cluster] == 0 {
+		delete(s.inFlight, cluster)
+	}
+}
+
+// add is called with mu held.
+func (s *shares) add(cluster string, weight int64) {
+	s.used[cluster] += weight
+	if s.counting != nil {
+		s.since[cluster] += weight
+	}
+}
+
+// recount begins to count what the database holds. It is called with mu held.
+func (s *shares) recount() {
+	counting := make(chan struct{})
+	compacted := s.compacted()
+	s.counting = counting
+	s.since = map[string]int64{}
+	for cluster, weight := range s.inFlight {
+		s.since[cluster] = weight
+	}
+	go func() {
+		found := s.count()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for cluster, weight := range s.since {
+			found[cluster] += weight
+		}
+		s.used, s.since, s.counting, s.counted = found, nil, nil, compacted
+		close(counting)
+	}()
+}
+
+// warn logs that a cluster has used up its share, at most once a minute. It is called with mu held.
+func (s *shares) warn(cluster string, share int64) {
+	now := s.now()
+	if last, ok := s.warned[cluster]; ok && now.Sub(last) < time.Minute {
+		return
+	}
+	s.warned[cluster] = now
+	s.log().Warn("a cluster has used up its share of etcd: its API server refuses changes with \"database space "+
+		"exceeded\" until objects are deleted or, if it is history that takes the space, until that is compacted, "+
+		"which takes up to 10 minutes; see which objects there are many of: kubectl get --raw /metrics | grep apiserver_storage_objects",
+		zap.String("cluster", cluster), zap.Int64("share-bytes", share), zap.Int64("used-bytes", s.used[cluster]))
+}
+
+// grant bounds the number of leases of a cluster that have not expired.
+func (s *shares) grant(
+	ctx context.Context, cluster string, r *pb.LeaseGrantRequest, handler grpc.UnaryHandler,
+) (any, error) {
+	if r.TTL > clusterLeaseTTL {
+		return nil, rpctypes.ErrGRPCLeaseTTLTooLarge
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leases := s.leases[cluster]
+	if leases == nil {
+		leases = map[int64]time.Time{}
+		s.leases[cluster] = leases
+	}
+	if len(leases) >= clusterLeases {
+		for id, expires := range leases {
+			if s.now().After(expires) {
+				delete(leases, id)
+			}
+		}
+		if len(leases) >= clusterLeases {
+			return nil, rpctypes.ErrGRPCNoSpace
+		}
+	}
+	s.mu.Unlock()
+	response, err := handler(ctx, r)
+	s.mu.Lock()
+	if granted, ok := response.(*pb.LeaseGrantResponse); ok && err == nil {
+		leases[granted.ID] = s.now().Add(time.Duration(granted.TTL) * time.Second)
+	}
+	return response, err
+}
+
+// usedBytes returns the upper bound of what each cluster uses.
+func (s *shares) usedBytes() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used := make(map[string]int64, len(s.used))
+	for cluster, weight := range s.used {
+		used[cluster] = weight
+	}
+	return used
+}
+
+// mayBeApplied reports whether a write that failed may still be carried out.
+func mayBeApplied(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unknown, codes.Internal:
+		return true
+	}
+	return false
+}
+
+// weigh returns the space that a revision of that size takes in the database at most: leaf pages
+// of bbolt hold two at least and are filled in part, so that up to half a page is lost with each.
+func weigh(size int) int64 {
+	const (
+		header   = 64 // of a revision in a page, and of the key in memory
+		halfPage = 2048
+	)
+	size += header
+	return int64(size + min(size, halfPage))
+}
+
+// weighRequest returns the most that a request can write, 0 when it only reads or deletes.
+func weighRequest(request any) int64 {
+	switch r := request.(type) {
+	case *pb.PutRequest:
+		return weigh(len(r.Key) + len(r.Value))
+	case *pb.TxnRequest:
+		return max(weighOps(r.Success), weighOps(r.Failure))
+	}
+	return 0
+}
+
+func weighOps(ops []*pb.RequestOp) (weight int64) {
+	for _, op := range ops {
+		switch {
+		case op.GetRequestPut() != nil:
+			weight += weighRequest(op.GetRequestPut())
+		case op.GetRequestTxn() != nil:
+			weight += weighRequest(op.GetRequestTxn())
+		}
+	}
+	return weight
+}
+
+// weighResponse returns what a request has written by its response. Deletions write, too: a revision for each key.
+func weighResponse(request, response any) (weight int64) {
+	switch r := request.(type) {
+	case *pb.PutRequest:
+		return weighRequest(r)
+	case *pb.DeleteRangeRequest:
+		if deleted, ok := response.(*pb.DeleteRangeResponse); ok && deleted != nil {
+			return deleted.Deleted * weigh(len(r.Key))
+		}
+	case *pb.TxnRequest:
+		done, ok := response.(*pb.TxnResponse)
+		if !ok || done == nil {
+			return weighRequest(r)
+		}
+		ops := r.Failure
+		if done.Succeeded {
+			ops = r.Success
+		}
+		if len(ops) != len(done.Responses) {
+			return weighRequest(r)
+		}
+		for i, op := range ops {
+			answer := done.Responses[i]
+			switch {
+			case op.GetRequestPut() != nil:
+				weight += weighRequest(op.GetRequestPut())
+			case op.GetRequestDeleteRange() != nil:
+				weight += weighResponse(op.GetRequestDeleteRange(), answer.GetResponseDeleteRange())
+			case op.GetRequestTxn() != nil:
+				weight += weighResponse(op.GetRequestTxn(), answer.GetResponseTxn())
+			}
+		}
+	}
+	return weight
+}
+
+// countOps returns how many operations and comparisons a transaction has, with those inside of it.
+func countOps(r *pb.TxnRequest) int {
+	n := len(r.Compare) + len(r.Success) + len(r.Failure)
+	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
+		for _, op := range ops {
+			if inner := op.GetRequestTxn(); inner != nil {
+				n += countOps(inner)
+			}
+		}
+	}
+	return n
+}
+
+// embeddedServer is the server that this process runs.
+type embeddedServer struct {
+	etcd *etcdserver.EtcdServer
+
+	users        atomic.Int64
+	authRevision atomic.Uint64 // of users
+}
+
+func (e *embeddedServer) user(ctx context.Context) string {
+	info, err := e.etcd.AuthInfoFromCtx(ctx)
+	if err != nil || info == nil {
+		return "" // etcd refuses the request itself
+	}
+	return info.Username
+}
+
+func (e *embeddedServer) clusters() int64 {
+	revision := e.etcd.AuthStore().Revision()
+	if e.authRevision.Load() != revision {
+		list, err := e.etcd.AuthStore().UserList(&pb.AuthUserListRequest{})
+		if err != nil {
+			return 1
+		}
+		e.users.Store(int64(len(list.Users) - 1)) // without root
+		e.authRevision.Store(revision)
+	}
+	return e.users.Load()
+}
+
+func (e *embeddedServer) log() *zap.Logger { return e.etcd.Logger() }
+
+func (e *embeddedServer) now() time.Time { return time.Now() }

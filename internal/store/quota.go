@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Quota bounds what users have in the store. Zero fields have defaults.
+type Quota struct {
+	// PerAccount is how many bytes the rows of an account may have; 256 MiB when 0.
+	PerAccount int64
+	// Total is what all accounts may have together: with many, each may have its even part of it; 1 GiB when 0.
+	Total int64
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// FullError says that an account may not write: its rows, or what it has written within the last
+// minutes, take all the space that it may have.
+type FullError struct {
+	Account string // empty for rows that are of no account, such as log streams
+	Limit   int64  // bytes
+	// Recent is set when it is the history of its rows that takes the space: time frees it.
+	Recent bool
+}
+
+func (e *FullError) Error() string {
+	who := "Account " + e.Account
+	if e.Account == "" {
+		who = "This installation"
+	}
+	if e.Recent {
+		return fmt.Sprintf("%s has written more than %d MiB of resource configuration within %d minutes: send fewer requests, and try again later",
+			who, e.Limit>>20, int(recently.Minutes()))
+	}
+	return fmt.Sprintf("%s has reached the quota of %d MiB for the configuration of its resources: delete some, such as old "+
+		"parameters, launch template versions or log streams, and try again", who, e.Limit>>20)
+}
+
+// limitedKey marks the context of a request whose writes are subject to the quota.
+type limitedKey struct{}
+
+// Limited returns a context whose writes fail with a [FullError] beyond the quota of the account that
+// they add to. Others do not: controllers have to write what they observe.
+func Limited(ctx context.Context) context.Context { return context.WithValue(ctx, limitedKey{}, true) }
+
+// IsLimited reports whether the writes of a context are subject to the quota.
+func IsLimited(ctx context.Context) bool { return ctx.Value(limitedKey{}) != nil }
+
+// recently is how long etcd may keep the history of a row: it compacts every five minutes what is
+// older than five minutes.
+const recently = 10 * time.Minute
+
+// rowOverhead is what a row takes beyond its key and value, in etcd and in the mirror.
+const rowOverhead = 256
+
+func rowSize(key string, value []byte) int64 { return int64(len(key) + len(value) + rowOverhead) }
+
+// accountOf returns the account whose row has the key, table/ACCOUNT/...; "" when it is not the row of one.
+func accountOf(key string) string {
+	_, rest, _ := strings.Cut(key, "/")
+	account, _, _ := strings.Cut(rest, "/")
+	if len(account) != 12 || strings.Trim(account, "0123456789") != "" {
+		return ""
+	}
+	return account
+}
+
+// usage counts the bytes of accounts.
+type usage struct {
+	quota Quota
+
+	mu      sync.Mutex
+	stored  map[string]int64 // by account
+	pending map[string]int64 // by account: writes under way, as far as they add
+	written map[string]*[minutes]minute
+}
+
+// minute is what was written within one.
+type minute struct {
+	number int64 // since 1970
+	bytes  int64
+}
+
+const minutes = int(recently / time.Minute)
+
+func newUsage(q Quota) *usage {
+	if q.PerAccount == 0 {
+		q.PerAccount = 256 << 20
+	}
+	if q.Total == 0 {
+		q.Total = 1 << 30
+	}
+	if q.Now == nil {
+		q.Now = time.Now
+	}
+	return &usage{
+		quota: q, stored: map[string]int64{}, pending: map[string]int64{}, written: map[string]*[minutes]minute{},
+	}
+}
+
+// replace counts a row that replaces another in the mirror; either may be nil.
+func (u *usage) replace(key string, old, now *entry) {
+	change := int64(0)
+	if old != nil {
+		change -= rowSize(key, old.raw)
+	}
+	if now != nil {
+		change += rowSize(key, now.raw)
+	}
+	if change == 0 {
+		return
+	}
+	account := accountOf(key)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stored[account] += change; u.stored[account] == 0 {
+		delete(u.stored, account)
+	}
+}
+
+// limit returns how much an account may store. It is called with mu held.
+func (u *usage) limit(account string) int64 {
+	if account == "" {
+		return u.quota.PerAccount
+	}
+	accounts := int64(len(u.stored))
+	if _, ok := u.stored[""]; ok {
+		accounts--
+	}
+	return min(u.quota.PerAccount, u.quota.Total/max(accounts, 1))
+}
+
+// A change is what a transaction does to the rows of one account.
+type change struct {
+	added   int64 // bytes, net
+	written int64 // bytes
+	creates bool
+}
+
+// admit refuses changes that are too much, and counts others until done is called. What is written
+// in a transaction that fails counts, too: it may have been carried out.
+func (u *usage) admit(changes map[string]change) (done func(), err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.quota.Now().Unix() / 60
+	for account, c := range changes {
+		limit := u.limit(account)
+		full := limit
+		if !c.creates {
+			// A resource can still be changed, for it to be deleted: that begins with its new state.
+			full += limit / 16
+		}
+		if c.added > 0 && u.stored[account]+u.pending[account]+c.added > full {
+			return nil, &FullError{Account: account, Limit: limit}
+		}
+		if recent := u.recent(account, now); c.added >= 0 && recent+c.written > limit {
+			return nil, &FullError{Account: account, Limit: limit, Recent: true}
+		}
+	}
+	for account, c := range changes {
+		u.pending[account] += max(c.added, 0)
+		if u.written[account] == nil {
+			u.written[account] = &[minutes]minute{}
+		}
+		m := &u.written[account][now%int64(minutes)]
+		if m.number != now {
+			*m = minute{number: now}
+		}
+		m.bytes += c.written
+	}
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		for account, c := range changes {
+			if u.pending[account] -= max(c.added, 0); u.pending[account] == 0 {
+				delete(u.pending, account)
+			}
+		}
+	}, nil
+}
+
+// recent returns what an account has written recently. It is called with mu held.
+func (u *usage) recent(account string, now int64) (bytes int64) {
+	if u.written[account] == nil {
+		return 0
+	}
+	for _, m := range u.written[account] {
+		if now-m.number < int64(minutes) {
+			bytes += m.bytes
+		}
+	}
+	return bytes
+}
+
+// admit checks the ops of a limited context against the quota.
+func (s *Store) admit(ctx context.Context, ops []Op) (done func(), err error) {
+	if !IsLimited(ctx) {
+		return func() {}, nil
+	}
+	changes := map[string]change{}
+	s.mu.RLock()
+	for _, o := range ops {
+		if o.put == nil && !o.del {
+			continue
+		}
+		account := accountOf(o.key)
+		c := changes[account]
+		old, ok := s.rows.Get(o.key)
+		if ok {
+			c.added -= rowSize(o.key, old.raw)
+		}
+		if o.put != nil {
+			size := rowSize(o.key, o.put)
+			c.added += size
+			c.written += size
+			c.creates = c.creates || !ok
+		}
+		changes[account] = c
+	}
+	s.mu.RUnlock()
+	return s.usage.admit(changes)
+}

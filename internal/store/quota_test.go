@@ -1,0 +1,139 @@
+package store_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+func TestAccountsAreBounded(t *testing.T) {
+	t.Parallel()
+	const one, two = "111111111111", "222222222222"
+	clock := time.Unix(1_000_000_000, 0)
+	options := store.Options{
+		Prefix: storetest.Prefix(t), Log: slog.New(slog.DiscardHandler), WriteTimeout: eventually.Limit,
+		Quota: store.Quota{PerAccount: 20_000, Total: 40_000, Now: func() time.Time { return clock }},
+	}
+	client := storetest.Client(t)
+	s, err := store.Open(t.Context(), client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Close() }()
+	ctx := t.Context()
+	limited := store.Limited(ctx)
+	full := func(err error) bool {
+		var f *store.FullError
+		return errors.As(err, &f) && !f.Recent
+	}
+	rows := store.NewTable[string](s, "rows")
+	value := strings.Repeat("x", 6000)
+	fill := func(account string) (n int) {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			switch _, err := rows.Create(limited, store.Key(account, name), value); {
+			case full(err):
+				return n
+			case err != nil:
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	if n := fill(one); n != 3 {
+		t.Errorf("an account of 20 kB took %d rows of 6 kB, want 3", n)
+	}
+	if n := fill(two); n != 3 {
+		t.Errorf("another account took %d rows, want 3", n)
+	}
+	clock = clock.Add(11 * time.Minute) // what was written is history no more
+	row, err := rows.Get(ctx, store.Key(one, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row.Value += strings.Repeat("x", 500)
+	if row, err = rows.Update(limited, row); err != nil {
+		t.Errorf("a resource of a full account cannot be changed: %v", err)
+	}
+	row.Value += strings.Repeat("x", 3000)
+	if _, err := rows.Update(limited, row); !full(err) {
+		t.Errorf("a full account may still grow: %v", err)
+	}
+	if _, err := rows.Create(ctx, store.Key(one, "observed"), value); err != nil {
+		t.Errorf("a controller may not write into a full account: %v", err)
+	}
+
+	// The bytes are counted anew from what a store finds.
+	s.Close()
+	if s, err = store.Open(ctx, client, options); err != nil {
+		t.Fatal(err)
+	}
+	rows = store.NewTable[string](s, "rows")
+	if _, err := rows.Create(limited, store.Key(one, "z"), "small"); !full(err) {
+		t.Errorf("a full account may write after a restart: %v", err)
+	}
+	row.Value = "small"
+	if _, err := rows.Update(limited, row); err != nil {
+		t.Errorf("a full account may not shrink: %v", err)
+	}
+	for _, name := range []string{"b", "observed"} {
+		row, err := rows.Get(ctx, store.Key(one, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rows.Delete(limited, row); err != nil {
+			t.Errorf("a full account may not delete: %v", err)
+		}
+	}
+	if _, err := rows.Create(limited, store.Key(one, "z"), "small"); err != nil {
+		t.Errorf("an account may not write after it has deleted: %v", err)
+	}
+}
+
+func TestHistoryOfAnAccountIsBounded(t *testing.T) {
+	t.Parallel()
+	clock := time.Unix(1_000_000_000, 0)
+	s, err := store.Open(t.Context(), storetest.Client(t), store.Options{
+		Prefix: storetest.Prefix(t), WriteTimeout: eventually.Limit,
+		Quota: store.Quota{PerAccount: 50_000, Now: func() time.Time { return clock }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := store.NewTable[string](s, "rows")
+	limited := store.Limited(t.Context())
+	flood := func(account string) (n int) {
+		for ; n < 100; n++ {
+			var full *store.FullError
+			_, err := rows.Put(limited, store.Key(account, "a"), strings.Repeat("x", 5000))
+			if errors.As(err, &full) {
+				if !full.Recent {
+					t.Errorf("history is taken for rows: %v", err)
+				}
+				return n
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock = clock.Add(time.Second)
+		}
+		return n
+	}
+	if n := flood("111111111111"); n != 9 {
+		t.Errorf("an account wrote a row of 5 kB %d times, want 9 for 50 kB", n)
+	}
+	if n := flood("222222222222"); n != 9 {
+		t.Errorf("another account wrote %d times, want 9", n)
+	}
+	clock = clock.Add(11 * time.Minute)
+	if n := flood("111111111111"); n != 9 {
+		t.Errorf("eleven minutes later an account wrote %d times, want 9", n)
+	}
+}
