@@ -219,7 +219,7 @@ func (d *daemon) plan(ctx context.Context, cluster record.Cluster, plane record.
 	if err != nil {
 		return nil, err
 	}
-	changes, err := addon.Plan(ctx, config, rendered, state.Value.Objects, wanted.Conflicts)
+	changes, err := addon.Plan(ctx, config, cluster.Name, rendered, state.Value.Objects, wanted.Conflicts)
 	if err != nil {
 		return nil, fmt.Errorf("the dry run of the add-on %s: %w", entry.Name, err)
 	}

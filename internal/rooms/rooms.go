@@ -58,7 +58,7 @@ var Rules = []Rule{
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
 	{"internal/region", nil, world, "public data"},
 	{"internal/catalogue", []string{"internal/document", "internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
-	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/connlimit", "internal/crash", "internal/document", "internal/durable", "internal/filelock", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
+	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/cluster/bundle", "internal/connlimit", "internal/crash", "internal/document", "internal/durable", "internal/filelock", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/kube/client", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
 		"internal/record", "internal/store", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/durable", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"}, "it knows the kernel, and no machine"},

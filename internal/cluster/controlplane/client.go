@@ -65,7 +65,7 @@ func (c *Controller) bootstrapClient(p plane) (*client.Client, error) {
 		return nil, err
 	}
 	// EKS uses kubectl of the cluster's version.
-	return client.New(config, "kubectl/v"+p.minor+".0 (linux/amd64) kubernetes")
+	return client.New(config, p.cluster.Name, "kubectl/v"+p.minor+".0 (linux/amd64) kubernetes")
 }
 
 // get asks for the health of a component, at whichever port, and fails unless the answer is 200.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -105,19 +106,21 @@ func (c *Controller) ofNode(cluster string, n *corev1.Node) []string {
 // followNodes keeps the nodes of the cluster until the API server goes away, calls known once they are, and tells what changes after.
 func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev1.Node)) error {
 	nodes := s.kube.CoreV1().Nodes()
-	list, err := nodes.List(ctx, metav1.ListOptions{})
+	var all []any
+	from, err := client.EachPage(ctx, metav1.ListOptions{}, nodes.List, func(page *corev1.NodeList) {
+		for i := range page.Items {
+			n := page.Items[i] // copied: one must not hold a page of them
+			all = append(all, slim(&n))
+		}
+	})
 	if err != nil {
 		return err
 	}
-	var all []any
-	for i := range list.Items {
-		all = append(all, slim(&list.Items[i]))
-	}
-	if err := s.nodes.Replace(all, list.ResourceVersion); err != nil {
+	if err := s.nodes.Replace(all, from); err != nil {
 		return err
 	}
 	known()
-	return apiserver.Watch(ctx, "nodes", list.ResourceVersion, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
+	return apiserver.Watch(ctx, "nodes", from, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
 		return s.take(what, slim(n), tell)
 	})
 }
@@ -145,11 +148,12 @@ func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(*corev
 	return nil
 }
 
-// slim takes from a node what nobody here looks at, which is most of it.
+// slim takes from a node what nobody here reads, which is most of it. A node's annotations alone have up to 256 KiB.
 func slim(n *corev1.Node) *corev1.Node {
 	n.ManagedFields = nil
 	n.Status.Images = nil
 	n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil
+	n.Annotations = nil
 	return n
 }
 
@@ -163,7 +167,7 @@ func differs(a, b *corev1.Node) bool {
 		return all
 	}
 	return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || a.Spec.ProviderID != b.Spec.ProviderID ||
-		!maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
+		!maps.Equal(a.Labels, b.Labels) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
 		!slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value }) ||
 		!slices.Equal(conditions(a), conditions(b))
 }
