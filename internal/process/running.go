@@ -208,6 +208,14 @@ func setOOMScoreAdj(pid, score int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(score)), 0)
 }
 
+// The OOM scores of what the clusters of all tenants need. No process of a tenant has less than the daemon.
+const (
+	EtcdOOMScoreAdj         = -900 // everything else can start again; with etcd the clusters stand still
+	DaemonOOMScoreAdj       = -850
+	EndpointOOMScoreAdj     = -800
+	ControlPlaneOOMScoreAdj = -100
+)
+
 // ownScore guards the score of this process, which children inherit.
 var ownScore struct {
 	sync.Mutex
