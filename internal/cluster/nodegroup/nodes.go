@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -27,12 +28,14 @@ type server struct {
 	nodes     cache.Indexer
 	evictions *evictions
 	auth      atomic.Pointer[string] // mapRoles of aws-auth
+	names     sync.Map               // the names of instances, []string, by their IDs
 }
 
 // byInstance finds nodes by the ID of their instance.
 const byInstance = "instance"
 
-// instanceOf is the ID of a node's EC2 instance, empty before the node has said it: "aws:///eu-west-1a/i-0123…".
+// instanceOf returns the ID of the EC2 instance that a node says it is, empty before it has: "aws:///eu-west-1a/i-0123…". Whoever
+// is root on a node may write that of another instance; see [server.node].
 func instanceOf(n *corev1.Node) string {
 	if !strings.HasPrefix(n.Spec.ProviderID, "aws:") {
 		return ""
@@ -40,13 +43,32 @@ func instanceOf(n *corev1.Node) string {
 	return n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
 }
 
-// node is the node of an instance, nil before it has registered.
-func (s *server) node(instance string) *corev1.Node {
+func indexByInstance(o any) ([]string, error) {
+	if id := instanceOf(o.(*corev1.Node)); id != "" {
+		return []string{id}, nil
+	}
+	return nil, nil
+}
+
+// claimed reports whether a node says that it is an instance.
+func (s *server) claimed(instance string) bool {
 	found, err := s.nodes.ByIndex(byInstance, instance)
-	if err != nil || len(found) == 0 {
+	return err == nil && len(found) > 0
+}
+
+// node returns the node of an instance that has these names, nil before it has registered. A node's name is that of its identity,
+// which it cannot choose. Those that only say they are the instance, with another name, are not.
+func (s *server) node(instance string, names []string) *corev1.Node {
+	found, err := s.nodes.ByIndex(byInstance, instance)
+	if err != nil {
 		return nil
 	}
-	return found[0].(*corev1.Node)
+	for _, o := range found {
+		if n := o.(*corev1.Node); slices.Contains(names, strings.ToLower(n.Name)) {
+			return n
+		}
+	}
+	return nil
 }
 
 // watch tells the groups whose nodes changed, of all clusters that have groups, until ctx ends.
@@ -59,12 +81,7 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 		watching, stop := context.WithCancel(ctx)
 		e := &evictions{ctx: watching, kube: clients, changed: changed, nodes: map[string]string{}}
 		defer func() { stop(); e.running.Wait() }()
-		s := &server{kube: clients, evictions: e, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: func(o any) ([]string, error) {
-			if id := instanceOf(o.(*corev1.Node)); id != "" {
-				return []string{id}, nil
-			}
-			return nil, nil
-		}})}
+		s := &server{kube: clients, evictions: e, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance})}
 		all := func() {
 			for _, key := range c.ofCluster(k.Key) {
 				changed(key)
