@@ -80,6 +80,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	defer stop()
 	klog.SetSlogLogger(log.With("from", "client-go"))
 	d := &daemon{config: config, dir: config.Dir, log: log, started: time.Now(), stop: stop}
+	limitMemory(log)
 
 	// One daemon for each data directory.
 	if err := d.dir.Create(); err != nil {
@@ -223,7 +224,7 @@ func (d *daemon) connect(ctx context.Context) (err error) {
 		Revision: "1",
 	}
 	if os.Geteuid() == 0 {
-		spec.OOMScoreAdj = -900 // everything else can start again; with etcd the clusters stand still
+		spec.OOMScoreAdj = process.EtcdOOMScoreAdj
 	}
 	if err := d.roomForEtcd(); err != nil {
 		return err

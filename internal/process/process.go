@@ -47,6 +47,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
 	"github.com/coracle-eks/coracle/internal/crash"
@@ -77,8 +78,11 @@ type Spec struct {
 	LogLimit int64
 	// Grace is the time between SIGTERM and SIGKILL; 10 s when 0.
 	Grace time.Duration
-	// OOMScoreAdj is what the kernel adds to its badness when memory runs out, -1000 to 1000.
+	// OOMScoreAdj is what the kernel adds to its badness when memory runs out, -1000 to 1000. That of the daemon is not inherited.
 	OOMScoreAdj int
+	// MemoryLimit bounds its private memory in bytes (RLIMIT_DATA), no bound when 0: a Go program ends with "out of memory" beyond it.
+	// It holds where the daemon may not write cgroups, too. Like the score, it does not count for Hash.
+	MemoryLimit uint64
 }
 
 // Hash identifies what the process runs; how it is logged and stopped does not count.
@@ -281,7 +285,7 @@ func (s *Supervisor) Ensure(ctx context.Context, spec Spec) (Status, error) {
 	c.wanted, c.spec = true, spec
 	if r := c.current(); r != nil {
 		if r.hash == hash {
-			return c.status(), nil
+			return c.status(), c.bound(r)
 		}
 		if err := c.end(ctx, r); err != nil {
 			return c.status(), err
@@ -505,12 +509,25 @@ func (c *child) start() error {
 	}
 	crashAfterFork.Here()
 	r.started = c.s.o.Clock.Now()
-	if c.spec.OOMScoreAdj != 0 {
-		if err := setOOMScoreAdj(r.pid, c.spec.OOMScoreAdj); err != nil {
-			c.s.o.Log.Debug("could not set the OOM score; going on with the inherited one", "process", c.name, "error", err)
-		}
-	}
+	err = c.bound(r)
 	c.take(r)
+	return err
+}
+
+// bound sets what the kernel grants a process. It is done again for one that was adopted: the daemon that started it may have been
+// killed before it did.
+func (c *child) bound(r *running) error {
+	if err := setOOMScoreAdj(r.pid, c.spec.OOMScoreAdj); err != nil {
+		c.s.o.Log.Debug("could not set the OOM score; going on with the inherited one", "process", c.name, "error", err)
+	}
+	if c.spec.MemoryLimit == 0 || !r.alive() {
+		return nil
+	}
+	limit := unix.Rlimit{Cur: c.spec.MemoryLimit, Max: c.spec.MemoryLimit}
+	// An adopted one that has a bound keeps it where the daemon may not raise it.
+	if err := unix.Prlimit(r.pid, unix.RLIMIT_DATA, &limit, nil); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("bound the memory of %s: %w", c.name, err)
+	}
 	return nil
 }
 

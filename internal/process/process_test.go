@@ -42,6 +42,18 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		pause()
+	case "greedy": // as a component whose API is a tenant's
+		var all [][]byte
+		for {
+			block := make([]byte, 16<<20)
+			for i := 0; i < len(block); i += 4096 {
+				block[i] = 1
+			}
+			if all = append(all, block); len(all) == 128 {
+				fmt.Println("has 2 GiB")
+				pause()
+			}
+		}
 	case "mortal":
 		os.Exit(3)
 	case "daemon": // dies where CORACLE_CRASH_AT says

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -55,12 +56,14 @@ func launch(id Identity, spec Spec) (*running, error) {
 	defer in.Close()
 	hash := spec.Hash()
 	fd := -1
+	restore := inheritOOMScoreAdj(spec.OOMScoreAdj)
 	p, err := os.StartProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+id.proof(spec.Name, hash)),
 		Files: []*os.File{in, out, out}, // nothing else is inherited: Go opens everything close-on-exec
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &fd},
 	})
+	restore()
 	if err != nil {
 		return nil, err
 	}
@@ -203,4 +206,43 @@ func (r *running) release() { _ = r.pidfd.Close() } // closing twice is harmless
 
 func setOOMScoreAdj(pid, score int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(score)), 0)
+}
+
+// The OOM scores of what the clusters of all tenants need. No process of a tenant has less than the daemon.
+const (
+	EtcdOOMScoreAdj         = -900 // everything else can start again; with etcd the clusters stand still
+	DaemonOOMScoreAdj       = -850
+	EndpointOOMScoreAdj     = -800
+	ControlPlaneOOMScoreAdj = -100
+)
+
+// ownScore guards the score of this process, which children inherit.
+var ownScore struct {
+	sync.Mutex
+	adj int
+}
+
+// ProtectSelf sets the OOM score of this process, where the kernel lets it, which takes root for less than it has.
+func ProtectSelf(score int) error {
+	ownScore.Lock()
+	defer ownScore.Unlock()
+	if err := setOOMScoreAdj(os.Getpid(), score); err != nil {
+		return fmt.Errorf("set the OOM score of this process: %w", err)
+	}
+	ownScore.adj = score
+	return nil
+}
+
+// inheritOOMScoreAdj lets children that are started before restore is called inherit a score from their first instruction, so that no
+// child of a tenant's process is ever protected like the daemon. A protected daemon is less so for that moment.
+func inheritOOMScoreAdj(score int) (restore func()) {
+	ownScore.Lock()
+	if ownScore.adj >= score {
+		return ownScore.Unlock
+	}
+	_ = setOOMScoreAdj(os.Getpid(), score) // it is set for the child, too, once that runs
+	return func() {
+		_ = setOOMScoreAdj(os.Getpid(), ownScore.adj) // permitted: this process had it before
+		ownScore.Unlock()
+	}
 }

@@ -5,7 +5,6 @@ var Inside = []string{"internal/guest"}
 
 // Reasons of Connections that several places have.
 const (
-	apiServer  = "an API server of this daemon, at the address that the daemon gave it; redirects are not followed"
 	command    = "a command of the operator, which asks the daemon or the endpoint of the operator's environment"
 	inProcess  = "a handler of this process, without the network"
 	machineNet = "from a network namespace that has no way to this host"
@@ -30,13 +29,10 @@ var Connections = map[string]string{
 	"internal/host/image/transport.go get":        inProcess,
 	"internal/host/image/public.go pull":          "it is given the transport of package outbound",
 
-	"internal/cluster/inspect/object.go openObjects":  apiServer,
-	"internal/cluster/apiserver/apiserver.go connect": apiServer,
-	"internal/cluster/authenticator/watch.go client":  "an API server of this daemon, which answers for ConfigMaps itself",
-	"internal/kube/client/client.go New":              apiServer,
-	"internal/host/simulated/fleet.go connect":        apiServer,
-	"internal/host/simulated/endpoint.go connectOut":  "the daemon's own webhooks, by the exact address",
-	"internal/etcd/embedded.go dial":                  "the embedded etcd, or the one that the operator named",
+	// Nobody else makes clients of API servers: theirs bound what a program that a cluster's administrator runs may answer.
+	"internal/kube/client/http.go HTTP":              "an API server of this daemon, at the address that the daemon gave it; redirects are not followed",
+	"internal/host/simulated/endpoint.go connectOut": "the daemon's own webhooks, by the exact address",
+	"internal/etcd/embedded.go dial":                 "the embedded etcd, or the one that the operator named",
 
 	"internal/host/endpoint/controller.go tell":   "the unix socket of the endpoint process",
 	"internal/host/endpoint/egress.go connect":    "names of what is then reached from the namespace of a cluster, or of the internet",

@@ -37,7 +37,7 @@ var connecting = map[string][]string{
 }
 
 // everywhere are names that connect in any package below a path.
-var everywhere = map[string][]string{"k8s.io/client-go/": {"NewForConfig", "NewForConfigOrDie", "NewDiscoveryClientForConfig*"}}
+var everywhere = map[string][]string{"k8s.io/client-go/": {"NewForConfig", "NewForConfigOrDie", "NewDiscoveryClientForConfig", "NewDiscoveryClientForConfigOrDie"}}
 
 // clientOptions are structures of the AWS SDK that make a client of the network unless HTTPClient is set.
 func clientOptions(importPath, name string) bool {
@@ -144,6 +144,9 @@ func connections(file *ast.File, name string) (found []place) {
 	return found
 }
 
+// apiServerClients is the file that makes the connections of all clients of API servers.
+const apiServerClients = "internal/kube/client/http.go"
+
 // A request to an address that a user chose goes through package outbound, which refuses this host and its neighbors. So whoever
 // connects to something else is in the table, with the reason why no user chooses the address.
 func TestOnlyNamedPlacesConnect(t *testing.T) {
@@ -174,7 +177,13 @@ func TestOnlyNamedPlacesConnect(t *testing.T) {
 				return nil // part of tests
 			}
 			files++
+			kubernetes := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
+				return strings.HasPrefix(i.Path.Value, `"k8s.io/client-go/`)
+			})
 			for _, p := range connections(file, relative) {
+				if kubernetes && relative != apiServerClients {
+					t.Errorf("%s uses %s: clients of API servers are made by HTTP of %s, which bounds what they read", p.name, p.by, apiServerClients)
+				}
 				if _, named := Connections[p.name]; !named {
 					t.Errorf("%s uses %s: connect to addresses that users choose by package outbound, or name the place in internal/rooms and say why no user chooses where it leads", p.name, p.by)
 				}

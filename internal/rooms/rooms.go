@@ -57,7 +57,7 @@ var Rules = []Rule{
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
 	{"internal/region", nil, world, "public data"},
 	{"internal/catalogue", []string{"internal/document", "internal/record", "kubernetes", "node"}, world, "public data, and the user's own beside it"},
-	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/connlimit", "internal/crash", "internal/document", "internal/durable", "internal/filelock", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
+	{"internal/host", []string{"internal/ami", "internal/catalogue", "internal/connlimit", "internal/crash", "internal/document", "internal/durable", "internal/filelock", "internal/kube/client", "internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound", "internal/pki", "internal/port", "internal/process", "internal/reconcile",
 		"internal/record", "internal/store", "internal/upstream", "kubernetes", "node"}, nil, "what stands in for Amazon's hardware; it is told what is wanted by the store"},
 	{"internal/guest", []string{"internal/ami", "internal/document", "internal/durable", "internal/instancetype"}, nil, "what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"internal/upstream", []string{"internal/catalogue", "internal/durable", "internal/environment", "internal/filelock", "kubernetes", "node"},
@@ -97,7 +97,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"internal/cluster/inspect", []string{"internal/admin", "internal/catalogue", "internal/cluster/addon",
+	{"internal/cluster/inspect", []string{"internal/admin", "internal/catalogue", "internal/cluster/addon", "internal/kube/client",
 		"internal/fields", "internal/outbound", "internal/record", "internal/store"}, []string{"os/exec"},
 		"it reads objects for coracle fields, and changes none"},
 	{"internal/status", []string{"internal/admin", "internal/connlimit", "internal/datadir", "internal/etcd",

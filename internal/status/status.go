@@ -111,7 +111,7 @@ func (r *Reporter) etcdStatus(ctx context.Context) admin.Etcd {
 	if e.InUse, e.File, err = r.o.Etcd.Size(ctx); err != nil {
 		e.Error = err.Error()
 	}
-	e.Problem = d.etcd.Problem(ctx)
+	e.Problem = r.o.Etcd.Problem(ctx)
 	if e.Embedded {
 		for _, p := range r.o.Processes.List(r.o.EtcdProcess) {
 			if p.Name == r.o.EtcdProcess {

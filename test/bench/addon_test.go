@@ -135,7 +135,7 @@ func BenchmarkAddonDryRun(b *testing.B) {
 	var ours, theirs []time.Duration
 	for i := range samples + 1 { // the first warms both
 		start := time.Now()
-		changes, err := addon.Plan(b.Context(), config, objects, nil, ekstypes.ResolveConflictsNone)
+		changes, err := addon.Plan(b.Context(), config, "bench", objects, nil, ekstypes.ResolveConflictsNone)
 		if err != nil {
 			b.Fatal(err)
 		}

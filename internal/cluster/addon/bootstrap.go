@@ -128,7 +128,7 @@ func (b *bootstrap) apply(ctx context.Context, cluster record.Cluster, plane rec
 	if err != nil {
 		return err
 	}
-	k, err := newKubectl(config)
+	k, err := newKubectl(config, cluster.Name)
 	if err != nil {
 		return err
 	}

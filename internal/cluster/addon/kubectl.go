@@ -16,19 +16,19 @@ import (
 // kubectl speaks to an API server as that program does. What it asks and its user agent are seen in the audit log.
 type kubectl struct{ *client.Client }
 
-func newKubectl(config *rest.Config) (kubectl, error) {
-	agent, err := kubectlAgent(config)
+func newKubectl(config *rest.Config, cluster string) (kubectl, error) {
+	agent, err := kubectlAgent(config, cluster)
 	if err != nil {
 		return kubectl{}, fmt.Errorf("get the API server's version: %w", err)
 	}
-	clients, err := client.New(config, agent)
+	clients, err := client.New(config, cluster, agent)
 	return kubectl{clients}, err
 }
 
 // kubectlAgent returns the user agent of the kubectl of the API server's version, which EKS uses:
 // "kubectl/v1.35.4 (linux/amd64) kubernetes/dade57b".
-func kubectlAgent(config *rest.Config) (string, error) {
-	clients, err := client.New(config, "kubectl (linux/amd64) kubernetes")
+func kubectlAgent(config *rest.Config, cluster string) (string, error) {
+	clients, err := client.New(config, cluster, "kubectl (linux/amd64) kubernetes")
 	if err != nil {
 		return "", err
 	}

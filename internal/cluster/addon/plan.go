@@ -256,10 +256,12 @@ type FieldChange struct {
 }
 
 // Plan says what CreateAddon or UpdateAddon with resolveConflicts would do to each object of an add-on, without doing it: it is the dry run with which the
-// controller begins, and a look at the objects as they are. config is how eks:addon-manager reaches the API server, objects are what the add-on is made of,
+// controller begins, and a look at the objects as they are. config is how eks:addon-manager reaches the API server of the cluster of that name, objects are what the add-on is made of,
 // in order, and have what it has in the cluster: AddonState.Objects, or nil when there is no such add-on. The error is about the API server as a whole.
-func Plan(ctx context.Context, config *rest.Config, objects []catalogue.Object, have []record.AddonObject, conflicts ekstypes.ResolveConflicts) ([]ObjectChange, error) {
-	r, err := newRequester(config)
+func Plan(
+	ctx context.Context, config *rest.Config, cluster string, objects []catalogue.Object, have []record.AddonObject, conflicts ekstypes.ResolveConflicts,
+) ([]ObjectChange, error) {
+	r, err := newRequester(config, cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func BenchmarkPlan(b *testing.B) {
 		b.Fatal(err)
 	}
 	config := server.Config(User, "system:masters")
-	warm, err := newRequester(config)
+	warm, err := newRequester(config, "")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	b.Run("cold", func(b *testing.B) {
 		for b.Loop() {
-			r, err := newRequester(config)
+			r, err := newRequester(config, "")
 			if err != nil {
 				b.Fatal(err)
 			}

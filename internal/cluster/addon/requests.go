@@ -45,11 +45,11 @@ type requester struct {
 	defined *meta.DefaultRESTMapper // kinds of the CRDs of add-ons
 }
 
-func newRequester(config *rest.Config) (*requester, error) {
+func newRequester(config *rest.Config, cluster string) (*requester, error) {
 	config = rest.CopyConfig(config)
 	config.NextProtos = []string{"http/1.1"}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &writeTimeout{next} })
-	clients, err := client.New(config, agent)
+	clients, err := client.New(config, cluster, agent)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		_, _ = io.Copy(w, io.LimitReader(endless{}, 2*client.MaxAnswer)) // the client hangs up
 	}))
 	defer server.Close()
-	r, err := newRequester(&rest.Config{Host: server.URL})
+	r, err := newRequester(&rest.Config{Host: server.URL}, "one")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -74,7 +75,7 @@ type seen struct {
 
 // serve watches until ctx ends or the API server goes away, and calls open once it serves.
 func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*server), changed func(string)) error {
-	r, err := newRequester(k.Config)
+	r, err := newRequester(k.Config, k.Cluster.Name)
 	if err != nil {
 		return err
 	}
@@ -243,17 +244,18 @@ func (s *server) follow(ctx context.Context, at place, w *watched) {
 func (s *server) once(ctx context.Context, at place, w *watched, good func()) error {
 	found := map[string]seen{}
 	var from string
+	var err error
 	var next func() error
 	if at.Group == "apps" { // their status tells
 		client := s.full.Resource(at.GroupVersionResource).Namespace(at.namespace)
-		list, err := client.List(ctx, metav1.ListOptions{})
+		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List, func(page *unstructured.UnstructuredList) {
+			for i := range page.Items {
+				found[page.Items[i].GetName()] = glance(&page.Items[i], workloadOf(&page.Items[i]))
+			}
+		})
 		if err != nil {
 			return err
 		}
-		for i := range list.Items {
-			found[list.Items[i].GetName()] = glance(&list.Items[i], workloadOf(&list.Items[i]))
-		}
-		from = list.GetResourceVersion()
 		next = func() error {
 			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, o *unstructured.Unstructured) error {
 				s.take(at, w, what, o.GetName(), glance(o, workloadOf(o)))
@@ -262,14 +264,14 @@ func (s *server) once(ctx context.Context, at place, w *watched, good func()) er
 		}
 	} else {
 		client := s.meta.Resource(at.GroupVersionResource).Namespace(at.namespace)
-		list, err := client.List(ctx, metav1.ListOptions{})
+		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List, func(page *metav1.PartialObjectMetadataList) {
+			for i := range page.Items {
+				found[page.Items[i].Name] = glance(&page.Items[i], nil)
+			}
+		})
 		if err != nil {
 			return err
 		}
-		for i := range list.Items {
-			found[list.Items[i].Name] = glance(&list.Items[i], nil)
-		}
-		from = list.ResourceVersion
 		next = func() error {
 			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, o *metav1.PartialObjectMetadata) error {
 				s.take(at, w, what, o.Name, glance(o, nil))

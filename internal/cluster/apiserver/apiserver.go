@@ -17,9 +17,10 @@ import (
 	"sync"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -179,7 +180,7 @@ func (c *Connections[T]) stay(ctx context.Context, key, clusterID string, work W
 			c.mu.Lock()
 			delete(c.open, key)
 			c.mu.Unlock()
-			k.HTTP.CloseIdleConnections()
+			utilnet.CloseIdleConnectionsFor(k.HTTP.Transport)
 		}
 		if ctx.Err() != nil {
 			return
@@ -230,14 +231,9 @@ func (c *Connections[T]) connect(ctx context.Context, key, clusterID string) (*C
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = c.o.Agent
-	tls, err := rest.TLSConfigFor(config)
+	connections, err := client.HTTP(config, row.Value.Name)
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial}
-	wrapped, err := rest.HTTPWrappersForConfig(config, transport)
-	if err != nil {
-		return nil, err
-	}
-	return &Connection{Key: key, Cluster: row.Value, Config: config, HTTP: &http.Client{Transport: wrapped, CheckRedirect: outbound.NoRedirects}}, nil
+	return &Connection{Key: key, Cluster: row.Value, Config: config, HTTP: connections}, nil
 }

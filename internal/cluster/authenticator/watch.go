@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -202,9 +203,9 @@ const awsAuthName = "aws-auth"
 func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) typedcorev1.ConfigMapInterface {
 	backoff := retry
 	for attempt := 0; ; attempt++ {
-		client, err := a.client(ctx, key, clusterID)
+		core, err := a.client(ctx, key, clusterID)
 		if err == nil {
-			return client.ConfigMaps(metav1.NamespaceSystem)
+			return core.ConfigMaps(metav1.NamespaceSystem)
 		}
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -236,7 +237,11 @@ func (a *Authenticator) client(ctx context.Context, key, clusterID string) (*typ
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = userAgent
-	return typedcorev1.NewForConfig(config)
+	connections, err := client.HTTP(config, row.Value.Name)
+	if err != nil {
+		return nil, err
+	}
+	return typedcorev1.NewForConfigAndClient(config, connections)
 }
 
 // sink is the reflector's store of at most one object.

@@ -114,20 +114,12 @@ func (c *Controller) instances(ctx context.Context, cluster record.Cluster, clai
 
 // known is what an instance may call itself.
 func known(i ec2types.Instance) instance {
-	k := instance{id: aws.ToString(i.InstanceId)}
-	name := func(s *string) {
-		if aws.ToString(s) != "" {
-			k.names = append(k.names, strings.ToLower(*s))
-		}
-	}
+	k := instance{id: aws.ToString(i.InstanceId), names: Names(i)}
 	address := func(s *string) {
 		if a, err := netip.ParseAddr(aws.ToString(s)); err == nil {
 			k.addresses = append(k.addresses, a)
 		}
 	}
-	name(i.InstanceId)
-	name(i.PrivateDnsName)
-	name(i.PublicDnsName)
 	address(i.PublicIpAddress)
 	address(i.PrivateIpAddress)
 	for _, n := range i.NetworkInterfaces {
@@ -135,7 +127,6 @@ func known(i ec2types.Instance) instance {
 			address(p.PrivateIpAddress)
 			if p.Association != nil {
 				address(p.Association.PublicIp)
-				name(p.Association.PublicDnsName)
 			}
 		}
 		for _, p := range n.Ipv6Addresses {
@@ -143,6 +134,26 @@ func known(i ec2types.Instance) instance {
 		}
 	}
 	return k
+}
+
+// Names returns the names that the node of an instance may have, in lower case: what a node says of itself proves nothing else.
+func Names(i ec2types.Instance) (names []string) {
+	add := func(name *string) {
+		if aws.ToString(name) != "" {
+			names = append(names, strings.ToLower(*name))
+		}
+	}
+	add(i.InstanceId)
+	add(i.PrivateDnsName)
+	add(i.PublicDnsName)
+	for _, n := range i.NetworkInterfaces {
+		for _, p := range n.PrivateIpAddresses {
+			if p.Association != nil {
+				add(p.Association.PublicDnsName)
+			}
+		}
+	}
+	return names
 }
 
 // check says what is wrong with the claim; nothing is when one of the instances has all that is claimed.

@@ -14,6 +14,7 @@ import (
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -53,11 +54,17 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 func (k *client) follow(ctx context.Context, tell func(name string), working func()) error {
 	only := fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName).String()
 	requests := k.certificates.CertificateSigningRequests()
-	list, err := requests.List(ctx, metav1.ListOptions{FieldSelector: only})
+	var undecided []string
+	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{FieldSelector: only}, requests.List, func(page *certificatesv1.CertificateSigningRequestList) {
+		for _, r := range page.Items {
+			if len(r.Status.Conditions) == 0 {
+				undecided = append(undecided, r.Name)
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
-	from := list.ResourceVersion
 	for first := true; ; first = false {
 		w, err := requests.Watch(ctx, metav1.ListOptions{FieldSelector: only, ResourceVersion: from, AllowWatchBookmarks: true})
 		if err != nil {
@@ -65,11 +72,10 @@ func (k *client) follow(ctx context.Context, tell func(name string), working fun
 		}
 		if first {
 			working() // before anything is told: whoever decides needs the connection
-			for _, r := range list.Items {
-				if len(r.Status.Conditions) == 0 {
-					tell(r.Name)
-				}
+			for _, name := range undecided {
+				tell(name)
 			}
+			undecided = nil
 		}
 		began := time.Now()
 		if from, err = drain(ctx, w, from, tell); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func (c *Controller) bootstrapClient(p plane) (*client.Client, error) {
 		return nil, err
 	}
 	// EKS uses kubectl of the cluster's version.
-	return client.New(config, "kubectl/v"+p.minor+".0 (linux/amd64) kubernetes")
+	return client.New(config, p.cluster.Name, "kubectl/v"+p.minor+".0 (linux/amd64) kubernetes")
 }
 
 // get asks for the health of a component, at whichever port, and fails unless the answer is 200.
@@ -142,8 +143,18 @@ func (c *Controller) diedOften(name string) error {
 func (c *Controller) broken(s process.Status) error {
 	component := componentOf(s.Name)
 	log := c.dir(clusterOf(s.Name), "log", component+".log")
-	return fmt.Errorf("%s has died %d times in a row (%s); the last line of %s: %s", component, s.Deaths, s.LastExit, log, lastError(log))
+	last := lastError(log)
+	if strings.HasPrefix(last, fatal) && strings.Contains(last, "memory") {
+		last += fmt.Sprintf(" (it needs more than its bound of %d MiB: the cluster has too many or too large objects, or an APIService "+
+			"of the cluster answers with too much)", memoryLimit(component, hostMemory())>>20)
+	}
+	return fmt.Errorf("%s has died %d times in a row (%s); the last line of %s: %s", component, s.Deaths, s.LastExit, log, last)
 }
+
+// fatal is how the last words of a Go program begin, before its stacks.
+const fatal = "fatal error: "
+
+var klogLine = regexp.MustCompile(`^[IWEF]\d{4} `)
 
 // lastError is the last line of a log that says more than that the program ended.
 func lastError(name string) string {
@@ -152,7 +163,7 @@ func lastError(name string) string {
 		return err.Error()
 	}
 	defer f.Close()
-	const end = 16 << 10
+	const end = 1 << 20 // the stacks of all goroutines follow the words with which Go ends
 	if info, err := f.Stat(); err == nil && info.Size() > end {
 		if _, err := f.Seek(-end, io.SeekEnd); err != nil {
 			return err.Error()
@@ -163,8 +174,13 @@ func lastError(name string) string {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	logged := false // by klog
 	for i := len(lines) - 1; i >= 0; i-- {
 		l := strings.TrimSpace(lines[i])
+		logged = logged || klogLine.MatchString(l)
+		if strings.HasPrefix(l, fatal) && !logged {
+			return l
+		}
 		if strings.HasPrefix(l, "E") || strings.HasPrefix(l, "F") || strings.HasPrefix(l, "Error") || strings.HasPrefix(l, "panic") {
 			return l
 		}

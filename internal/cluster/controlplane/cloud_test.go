@@ -27,7 +27,7 @@ func TestCloudControllerManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := client.New(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: d.plane(c).CertificateAuthority}}, "")
+	clients, err := client.New(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: d.plane(c).CertificateAuthority}}, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,6 +180,7 @@ func (c *Controller) specify(p plane) (components, error) {
 
 // spec is what all components have in common.
 func (c *Controller) spec(p plane, component string, args []string) process.Spec {
+	memory := memoryLimit(component, hostMemory())
 	spec := process.Spec{
 		Name: c.name(p.cluster.ID, component),
 		Path: p.program,
@@ -194,12 +195,14 @@ func (c *Controller) spec(p plane, component string, args []string) process.Spec
 			// goes back to that by itself.
 			"GOGC=400",
 			"KUBE_GOGC=25",
+			goMemoryLimit(memory),
 		},
 		Dir:         c.dir(p.cluster.ID),
 		Log:         c.dir(p.cluster.ID, "log", component+".log"),
 		LogLimit:    -1, // package logging trims it, when it is shipped
 		Grace:       15 * time.Second,
-		OOMScoreAdj: -500,
+		OOMScoreAdj: process.ControlPlaneOOMScoreAdj,
+		MemoryLimit: memory,
 	}
 	return spec
 }

@@ -282,7 +282,7 @@ func (d *daemon) client(c record.Cluster, user string, groups ...string) (*http.
 	if err != nil {
 		d.Fatal(err)
 	}
-	clients, err := client.New(config, "")
+	clients, err := client.New(config, "", "")
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func (d *daemon) client(c record.Cluster, user string, groups ...string) (*http.
 
 func anonymousClient(t *testing.T, seen record.ControlPlane) *http.Client {
 	t.Helper()
-	clients, err := client.New(&rest.Config{Host: seen.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}}, "")
+	clients, err := client.New(&rest.Config{Host: seen.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: seen.CertificateAuthority}}, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
 const (
@@ -95,23 +97,22 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String(),
-	})
-	if err != nil {
-		return Progress{}, fmt.Errorf("list the pods of node %s: %w", node.Name, err)
-	}
 	staying := map[string]bool{} // namespace/name of pods that do not count
 	var counting []corev1.Pod
-	for _, pod := range pods.Items {
+	err := eachPod(ctx, kube, node.Name, func(pod *corev1.Pod) {
 		switch {
 		case pod.Spec.NodeName != node.Name:
-		case !counts(&pod):
+		case !counts(pod):
 			staying[pod.Namespace+"/"+pod.Name] = true
-		case lost(&pod, node, o.Now()):
+		case lost(pod, node, o.Now()):
 		default:
-			counting = append(counting, pod)
+			counting = append(counting, corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, DeletionTimestamp: pod.DeletionTimestamp,
+			}})
 		}
+	})
+	if err != nil {
+		return Progress{}, err
 	}
 	var p Progress
 	if len(counting) == 0 {
@@ -156,17 +157,27 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 
 // Load is how many pods would have to leave a node.
 func Load(ctx context.Context, kube kubernetes.Interface, node string) (int, error) {
-	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
-	if err != nil {
-		return 0, fmt.Errorf("list the pods of node %s: %w", node, err)
-	}
 	n := 0
-	for _, pod := range pods.Items {
-		if counts(&pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+	err := eachPod(ctx, kube, node, func(pod *corev1.Pod) {
+		if counts(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			n++
 		}
+	})
+	return n, err
+}
+
+// eachPod calls each with the pods of a node.
+func eachPod(ctx context.Context, kube kubernetes.Interface, node string, each func(*corev1.Pod)) error {
+	_, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()},
+		kube.CoreV1().Pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
+			for i := range page.Items {
+				each(&page.Items[i])
+			}
+		})
+	if err != nil {
+		return fmt.Errorf("list the pods of node %s: %w", node, err)
 	}
-	return n, nil
+	return nil
 }
 
 // counts says whether a node waits for the pod.
@@ -245,19 +256,19 @@ func said(err error) string {
 
 // serving are the EndpointSlices of Services that still have endpoints on the node. Those that users write are theirs to clear.
 func serving(ctx context.Context, kube kubernetes.Interface, node string, staying map[string]bool) ([]string, error) {
-	slicesOf, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		LabelSelector: discoveryv1.LabelManagedBy + "=endpointslice-controller.k8s.io",
-	})
+	var names []string
+	_, err := client.EachPage(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=endpointslice-controller.k8s.io"},
+		kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List, func(page *discoveryv1.EndpointSliceList) {
+			for _, slice := range page.Items {
+				if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
+					return e.NodeName != nil && *e.NodeName == node && e.TargetRef != nil && e.TargetRef.Kind == "Pod" && !staying[slice.Namespace+"/"+e.TargetRef.Name]
+				}) {
+					names = append(names, slice.Namespace+"/"+slice.Name)
+				}
+			}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("list EndpointSlices: %w", err)
-	}
-	var names []string
-	for _, slice := range slicesOf.Items {
-		if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
-			return e.NodeName != nil && *e.NodeName == node && e.TargetRef != nil && e.TargetRef.Kind == "Pod" && !staying[slice.Namespace+"/"+e.TargetRef.Name]
-		}) {
-			names = append(names, slice.Namespace+"/"+slice.Name)
-		}
 	}
 	return names, nil
 }

@@ -272,7 +272,7 @@ func (i *Inspector) plan(
 	if err != nil {
 		return nil, err
 	}
-	changes, err := addon.Plan(ctx, config, rendered, state.Value.Objects, wanted.Conflicts)
+	changes, err := addon.Plan(ctx, config, cluster.Name, rendered, state.Value.Objects, wanted.Conflicts)
 	if err != nil {
 		return nil, fmt.Errorf("the dry run of the add-on %s: %w", entry.Name, err)
 	}

@@ -12,14 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	discovered "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
 	"github.com/coracle-eks/coracle/internal/admin"
-	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
 // objects reads objects of a cluster by the words that kubectl takes.
@@ -29,22 +31,18 @@ type objects struct {
 	mapper  meta.ResettableRESTMapper
 	expand  meta.RESTMapper
 	client  dynamic.Interface
+	// metadata reads of objects what all have.
+	metadata metadata.Interface
 }
 
 // openObjects opens connections of its own, which close ends: client-go would keep them, and their certificate,
 // forever.
 func openObjects(cluster string, config *rest.Config) (*objects, error) {
-	tls, err := rest.TLSConfigFor(config)
+	connections, err := client.HTTP(config, cluster)
 	if err != nil {
 		return nil, err
 	}
-	o := &objects{
-		cluster: cluster,
-		http: &http.Client{
-			Transport:     &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial},
-			CheckRedirect: outbound.NoRedirects,
-		},
-	}
+	o := &objects{cluster: cluster, http: connections}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, o.http)
 	if err != nil {
 		return nil, err
@@ -52,11 +50,14 @@ func openObjects(cluster string, config *rest.Config) (*objects, error) {
 	cached := discovered.NewMemCacheClient(d)
 	o.mapper = restmapper.NewDeferredDiscoveryRESTMapper(cached)
 	o.expand = restmapper.NewShortcutExpander(o.mapper, cached, func(string) {})
+	if o.metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(config), o.http); err != nil {
+		return nil, err
+	}
 	o.client, err = dynamic.NewForConfigAndClient(config, o.http)
 	return o, err
 }
 
-func (o *objects) close() { o.http.CloseIdleConnections() }
+func (o *objects) close() { utilnet.CloseIdleConnectionsFor(o.http.Transport) }
 
 // kind is a type of object of a cluster.
 type kind struct {
@@ -148,13 +149,15 @@ func (o *objects) missing(ctx context.Context, k kind, namespace, name string) e
 		return &admin.Refused{Reason: fmt.Sprintf("there is no %s %s in cluster %s", k.singular, name, o.cluster)}
 	}
 	reason := fmt.Sprintf("there is no %s %s in namespace %s of cluster %s", k.singular, name, namespace, o.cluster)
-	list, err := o.client.Resource(k.Resource).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	var others []string
+	named := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
+	_, err := client.EachPage(ctx, named, o.metadata.Resource(k.Resource).List, func(page *metav1.PartialObjectMetadataList) {
+		for _, other := range page.Items {
+			others = append(others, "-n "+other.Namespace)
+		}
+	})
 	if err != nil {
 		return errors.Join(&admin.Refused{Reason: reason}, err)
-	}
-	var others []string
-	for _, other := range list.Items {
-		others = append(others, "-n "+other.GetNamespace())
 	}
 	if slices.Sort(others); len(others) > 0 {
 		reason += "; there is one with " + strings.Join(others, ", ")

@@ -10,10 +10,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/coracle-eks/coracle/internal/cluster/certificates"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -168,8 +171,8 @@ func (g *group) describe(ctx context.Context) error {
 	g.asg = &out.AutoScalingGroups[0]
 	for _, i := range g.asg.Instances {
 		m := member{Instance: i}
-		if g.server != nil {
-			m.Node = g.server.node(m.ID())
+		if m.Node, err = g.findNode(ctx, m.ID()); err != nil {
+			return err
 		}
 		m.Old = i.LaunchTemplate == nil || aws.ToString(i.LaunchTemplate.LaunchTemplateId) != g.state.LaunchTemplateID ||
 			aws.ToString(i.LaunchTemplate.Version) != g.state.LaunchTemplateVersion
@@ -187,4 +190,31 @@ func sooner(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
+}
+
+// findNode returns the node of an instance, nil before it has registered. EC2 is asked for the names of the instance only when a node
+// says it is that.
+func (g *group) findNode(ctx context.Context, instance string) (*corev1.Node, error) {
+	if g.server == nil || !g.server.claimed(instance) {
+		return nil, nil
+	}
+	if known, ok := g.server.names.Load(instance); ok {
+		if n := g.server.node(instance, known.([]string)); n != nil {
+			return n, nil
+		}
+	}
+	out, err := g.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{
+		Filters: []ec2types.Filter{{Name: aws.String("instance-id"), Values: []string{instance}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get the names of instance %s: %w", instance, err)
+	}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			names := certificates.Names(i)
+			g.server.names.Store(instance, names)
+			return g.server.node(instance, names), nil
+		}
+	}
+	return nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -26,12 +28,14 @@ type server struct {
 	nodes     cache.Indexer
 	evictions *evictions
 	auth      atomic.Pointer[string] // mapRoles of aws-auth
+	names     sync.Map               // the names of instances, []string, by their IDs
 }
 
 // byInstance finds nodes by the ID of their instance.
 const byInstance = "instance"
 
-// instanceOf is the ID of a node's EC2 instance, empty before the node has said it: "aws:///eu-west-1a/i-0123…".
+// instanceOf returns the ID of the EC2 instance that a node says it is, empty before it has: "aws:///eu-west-1a/i-0123…". Whoever
+// is root on a node may write that of another instance; see [server.node].
 func instanceOf(n *corev1.Node) string {
 	if !strings.HasPrefix(n.Spec.ProviderID, "aws:") {
 		return ""
@@ -39,13 +43,32 @@ func instanceOf(n *corev1.Node) string {
 	return n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
 }
 
-// node is the node of an instance, nil before it has registered.
-func (s *server) node(instance string) *corev1.Node {
+func indexByInstance(o any) ([]string, error) {
+	if id := instanceOf(o.(*corev1.Node)); id != "" {
+		return []string{id}, nil
+	}
+	return nil, nil
+}
+
+// claimed reports whether a node says that it is an instance.
+func (s *server) claimed(instance string) bool {
 	found, err := s.nodes.ByIndex(byInstance, instance)
-	if err != nil || len(found) == 0 {
+	return err == nil && len(found) > 0
+}
+
+// node returns the node of an instance that has these names, nil before it has registered. A node's name is that of its identity,
+// which it cannot choose. Those that only say they are the instance, with another name, are not.
+func (s *server) node(instance string, names []string) *corev1.Node {
+	found, err := s.nodes.ByIndex(byInstance, instance)
+	if err != nil {
 		return nil
 	}
-	return found[0].(*corev1.Node)
+	for _, o := range found {
+		if n := o.(*corev1.Node); slices.Contains(names, strings.ToLower(n.Name)) {
+			return n
+		}
+	}
+	return nil
 }
 
 // watch tells the groups whose nodes changed, of all clusters that have groups, until ctx ends.
@@ -58,12 +81,7 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 		watching, stop := context.WithCancel(ctx)
 		e := &evictions{ctx: watching, kube: clients, changed: changed, nodes: map[string]string{}}
 		defer func() { stop(); e.running.Wait() }()
-		s := &server{kube: clients, evictions: e, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: func(o any) ([]string, error) {
-			if id := instanceOf(o.(*corev1.Node)); id != "" {
-				return []string{id}, nil
-			}
-			return nil, nil
-		}})}
+		s := &server{kube: clients, evictions: e, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance})}
 		all := func() {
 			for _, key := range c.ofCluster(k.Key) {
 				changed(key)
@@ -105,19 +123,21 @@ func (c *Controller) ofNode(cluster string, n *corev1.Node) []string {
 // followNodes keeps the nodes of the cluster until the API server goes away, calls known once they are, and tells what changes after.
 func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev1.Node)) error {
 	nodes := s.kube.CoreV1().Nodes()
-	list, err := nodes.List(ctx, metav1.ListOptions{})
+	var all []any
+	from, err := client.EachPage(ctx, metav1.ListOptions{}, nodes.List, func(page *corev1.NodeList) {
+		for i := range page.Items {
+			n := page.Items[i] // copied: one must not hold a page of them
+			all = append(all, slim(&n))
+		}
+	})
 	if err != nil {
 		return err
 	}
-	var all []any
-	for i := range list.Items {
-		all = append(all, slim(&list.Items[i]))
-	}
-	if err := s.nodes.Replace(all, list.ResourceVersion); err != nil {
+	if err := s.nodes.Replace(all, from); err != nil {
 		return err
 	}
 	known()
-	return apiserver.Watch(ctx, "nodes", list.ResourceVersion, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
+	return apiserver.Watch(ctx, "nodes", from, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
 		return s.take(what, slim(n), tell)
 	})
 }
@@ -145,11 +165,12 @@ func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(*corev
 	return nil
 }
 
-// slim takes from a node what nobody here looks at, which is most of it.
+// slim takes from a node what nobody here reads, which is most of it. A node's annotations alone have up to 256 KiB.
 func slim(n *corev1.Node) *corev1.Node {
 	n.ManagedFields = nil
 	n.Status.Images = nil
 	n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil
+	n.Annotations = nil
 	return n
 }
 
@@ -163,7 +184,7 @@ func differs(a, b *corev1.Node) bool {
 		return all
 	}
 	return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || a.Spec.ProviderID != b.Spec.ProviderID ||
-		!maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
+		!maps.Equal(a.Labels, b.Labels) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
 		!slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value }) ||
 		!slices.Equal(conditions(a), conditions(b))
 }

@@ -276,7 +276,7 @@ func (c *Controller) spec() process.Spec {
 		Dir:         "/",
 		Log:         c.o.LogFile,
 		Grace:       5 * time.Second,
-		OOMScoreAdj: -800,
+		OOMScoreAdj: process.EndpointOOMScoreAdj,
 		Revision:    "1",
 	}
 }

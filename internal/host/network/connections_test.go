@@ -104,7 +104,7 @@ func TestConnectionsToTheInternetAreBounded(t *testing.T) {
 				file, err := os.Open(filepath.Join(dir, "host"))
 				must(err)
 				defer file.Close()
-				must(hostRules(owner, public, c.bounds).apply(file, &applied{has: map[string]appliedState{}}))
+				must(hostRules(owner, public, nil, c.bounds).apply(file, &applied{has: map[string]appliedState{}}))
 			}
 			send := func(from string) (connections int) {
 				t.Helper()

@@ -123,12 +123,16 @@ func (n *Network) makeHost(s *namespace) error {
 		return err
 	}
 	defer self.Close()
-	err = hostRules(n.o.Owner, n.o.PublicRange, boundsOf(connectionTable())).apply(self, &n.applied)
+	neighbours, err := here.onLink(n.o.PublicRange)
+	if err != nil {
+		return err
+	}
+	err = hostRules(n.o.Owner, n.o.PublicRange, neighbours, boundsOf(connectionTable())).apply(self, &n.applied)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) { // what a kernel without an expression says
 		if n.unbounded.CompareAndSwap(false, true) {
 			n.o.Log.Warn("the kernel cannot bound the connections of VPCs to the internet (it needs CONFIG_NFT_CONNLIMIT, NFT_LIMIT and NFT_HASH)", "error", err)
 		}
-		err = hostRules(n.o.Owner, n.o.PublicRange, connectionBounds{}).apply(self, &n.applied)
+		err = hostRules(n.o.Owner, n.o.PublicRange, neighbours, connectionBounds{}).apply(self, &n.applied)
 	}
 	if err != nil {
 		return err
@@ -318,9 +322,9 @@ func noteForwarding(owner, link string) error {
 func hostTable(owner string) string { return "coracle-" + owner }
 
 // hostRules are what the host does with the internet's packets: those for others leave with the host's address, and
-// neither the host's own services nor its neighbours are open to what runs inside. Without bounds, VPCs may have any
-// number of connections.
-func hostRules(owner string, public netip.Prefix, bounds connectionBounds) *ruleset {
+// neither the host's own services nor its neighbours, which are in on-link blocks where their addresses are public, are open to
+// what runs inside. Without bounds, VPCs may have any number of connections.
+func hostRules(owner string, public netip.Prefix, neighbours []netip.Prefix, bounds connectionBounds) *ruleset {
 	r := &ruleset{name: hostTable(owner)}
 	link := HostLink(owner)
 	if bounds == (connectionBounds{}) {
@@ -335,12 +339,39 @@ func hostRules(owner string, public netip.Prefix, bounds connectionBounds) *rule
 	c.rule(from(link), protocolIs(unix.IPPROTO_ICMP), accept())
 	c.rule(from(link), drop())
 	c = r.chain("forward", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookForward, priority: *nftables.ChainPriorityFilter})
+	for _, block := range neighbours {
+		c.rule(from(link), addressIn(false, block), drop())
+	}
 	c.rule(from(link), unconfirmed(), jump("new-connections"))
 	c.rule(to(link), known, accept())
 	c.rule(to(link), drop())
 	c = r.chain("source", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPostrouting, priority: *nftables.ChainPriorityNATSource})
 	c.rule(addressIn(true, public.Masked()), []expr.Any{meta(expr.MetaKeyOIFNAME), differs(linkName(link)), meta(expr.MetaKeyOIFNAME), differs(linkName("lo"))}, masquerade())
 	return r
+}
+
+// widestOnLink is how many bits a block has at least to be the network of a link. Wider ones are routes to everything, as those of
+// tunnels are: 0.0.0.0/1.
+const widestOnLink = 8
+
+// onLink returns the blocks whose addresses are on links of the host, but for those of our public range: what is there is its
+// neighbour. The gateway of the host is one, and remains the way to the internet, whose packets are not addressed to it.
+func (s *namespace) onLink(public netip.Prefix) (blocks []netip.Prefix, err error) {
+	routes, err := again(func() ([]netlink.Route, error) {
+		filter := &netlink.Route{Table: mainTable, Scope: netlink.SCOPE_LINK, Type: unix.RTN_UNICAST}
+		return s.RouteListFiltered(netlink.FAMILY_V4, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_SCOPE|netlink.RT_FILTER_TYPE)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the routes of %s: %w", s.name, err)
+	}
+	for _, r := range routes {
+		block, ok := prefixOf(r.Dst)
+		if ok && r.Gw == nil && block.Bits() >= widestOnLink && !block.Overlaps(public) {
+			blocks = append(blocks, block.Masked())
+		}
+	}
+	slices.SortFunc(blocks, netip.Prefix.Compare)
+	return slices.Compact(blocks), nil
 }
 
 func masquerade() []expr.Any { return []expr.Any{&expr.Masq{}} }

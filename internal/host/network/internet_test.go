@@ -18,7 +18,7 @@ import (
 )
 
 // somewhere is a network beyond the host: a namespace behind a link of the host's, as the real internet is behind eth0.
-func (w *world) somewhere() (path string, hostEnd, farEnd netip.Addr) {
+func (w *world) somewhere() (path string, hostEnd, neighbour, farEnd netip.Addr) {
 	w.Helper()
 	path = filepath.Join(w.TempDir(), "somewhere")
 	if _, err := makeNamespace(path); err != nil {
@@ -32,7 +32,8 @@ func (w *world) somewhere() (path string, hostEnd, farEnd netip.Addr) {
 	defer s.close()
 	name := fmt.Sprintf("cortest%08x", rand.Uint32())
 	fourth := byte(rand.IntN(64) * 4)
-	hostEnd, farEnd = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99, fourth + 2})
+	hostEnd, neighbour = netip.AddrFrom4([4]byte{192, 88, 99, fourth + 1}), netip.AddrFrom4([4]byte{192, 88, 99, fourth + 2})
+	farEnd = netip.AddrFrom4([4]byte{198, 51, 100, fourth + 2}) // behind the neighbour, as the internet is behind the gateway
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = name, 1400 // as of many links in clouds and tunnels
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: s.fd(), PeerMTU: 1500}); err != nil {
@@ -49,7 +50,8 @@ func (w *world) somewhere() (path string, hostEnd, farEnd netip.Addr) {
 	}
 	for _, err := range []error{
 		netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(hostEnd, 30))}), netlink.LinkSetUp(link),
-		s.AddrAdd(inner, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(farEnd, 30))}), s.LinkSetUp(inner), s.localAddresses(nil),
+		s.AddrAdd(inner, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(neighbour, 30))}), s.LinkSetUp(inner), s.localAddresses([]netip.Addr{farEnd}),
+		netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(host(farEnd)), Gw: neighbour.AsSlice()}),
 		// What the network does to the link of a default route.
 		setSysctl(map[string]string{"ipv4/conf/" + name + "/forwarding": "1"}),
 		// It has a way to the public addresses: nobody is kept out by accident.
@@ -59,7 +61,7 @@ func (w *world) somewhere() (path string, hostEnd, farEnd netip.Addr) {
 			w.Fatal(err)
 		}
 	}
-	return path, hostEnd, farEnd
+	return path, hostEnd, neighbour, farEnd
 }
 
 func TestTheInternetBeyondTheHost(t *testing.T) {
@@ -67,7 +69,10 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 	w := newWorld(t)
 	_, client, server := w.pair() // the server has a public address
 	w.whole(client, server)
-	path, hostEnd, far := w.somewhere()
+	path, hostEnd, neighbour, far := w.somewhere()
+	if _, err := w.reconcileInternet(t.Context(), InternetNamespace); err != nil { // the next pass sees the new link
+		t.Fatal(err)
+	}
 	l, err := Listen(t.Context(), path, "tcp", netip.AddrPortFrom(far, 80).String())
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +119,15 @@ func TestTheInternetBeyondTheHost(t *testing.T) {
 	if _, err := callFrom(t.Context(), path, "", w.publicAddress(1)+":82", false); err == nil {
 		t.Error("the host's neighbours get in")
 	}
+	t.Run("neighbours on the host's links are out of reach, whatever their addresses", func(t *testing.T) {
+		l, err := Listen(t.Context(), path, "tcp", netip.AddrPortFrom(neighbour, 80).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go answer(l)
+		w.reaches(instanceOf(server), netip.AddrPortFrom(neighbour, 80).String(), false)
+	})
 	t.Run("private networks of the host are out of reach", func(t *testing.T) {
 		w.reaches(instanceOf(server), "10.255.255.53:53", false)
 	})

@@ -10,12 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -169,7 +171,7 @@ func (f *fleet) stepNode(ctx context.Context, name string) (time.Duration, error
 }
 
 // connect makes the connection to the API server, as everybody's, and a client of the watcher's.
-func (f *fleet) connect(ctx context.Context) (corev1client.PodsGetter, error) {
+func (f *fleet) connect(ctx context.Context) (corev1client.PodInterface, error) {
 	row, err := f.c.clusters.Get(ctx, f.cluster.Key())
 	if err == nil && row.Value.ID != f.cluster.ID {
 		err = store.ErrNotFound
@@ -181,29 +183,18 @@ func (f *fleet) connect(ctx context.Context) (corev1client.PodsGetter, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := func(config *rest.Config) (*http.Client, error) {
-		tls, err := rest.TLSConfigFor(config)
-		if err != nil {
-			return nil, err
-		}
-		return &http.Client{Transport: &http.Transport{
-			TLSClientConfig: tls, ForceAttemptHTTP2: true, DialContext: config.Dial,
-			// HTTP/2 needs one; without it a thousand nodes would want a thousand.
-			MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
-		}, CheckRedirect: outbound.NoRedirects}, nil
-	}
 	nodes := rest.AnonymousClientConfig(config)
 	nodes.Dial = config.Dial
-	plain, err := transport(nodes)
+	plain, err := client.HTTP(nodes, row.Value.Name)
+	if err != nil {
+		return nil, err
+	}
+	own, err := client.HTTP(config, row.Value.Name)
 	if err != nil {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf"
-	own, err := transport(config)
-	if err != nil {
-		return nil, err
-	}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
 	pods, err := corev1client.NewForConfigAndClient(config, own)
 	if err != nil {
 		return nil, err
@@ -211,10 +202,10 @@ func (f *fleet) connect(ctx context.Context) (corev1client.PodsGetter, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.client != nil {
-		f.client.CloseIdleConnections()
+		utilnet.CloseIdleConnectionsFor(f.client.Transport)
 	}
 	f.client, f.host = plain, config.Host
-	return pods, nil
+	return pods.Pods(metav1.NamespaceAll), nil
 }
 
 // follow knows the pods of all nodes, until ctx ends or the cluster is gone.
@@ -248,23 +239,17 @@ func (f *fleet) follow(ctx context.Context) {
 const scheduled = "spec.nodeName!="
 
 // watch lists the pods and follows their changes until the API server goes away.
-func (f *fleet) watch(ctx context.Context, client corev1client.PodsGetter, working func()) error {
+func (f *fleet) watch(ctx context.Context, pods corev1client.PodInterface, working func()) error {
 	seen := map[podName]struct{}{}
-	var from, more string
-	for {
-		list, err := client.Pods("").List(ctx, metav1.ListOptions{FieldSelector: scheduled, Limit: 500, Continue: more})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			p := list.Items[i] // copied, so that a page of them is not held by one
+	from, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: scheduled}, pods.List, func(page *corev1.PodList) {
+		for i := range page.Items {
+			p := page.Items[i] // copied, so that a page of them is not held by one
 			f.see(&p)
 			seen[podName{p.Namespace, p.Name}] = struct{}{}
 		}
-		from, more = list.ResourceVersion, list.Continue
-		if more == "" {
-			break
-		}
+	})
+	if err != nil {
+		return err
 	}
 	f.mu.Lock()
 	f.listed = true
@@ -280,7 +265,7 @@ func (f *fleet) watch(ctx context.Context, client corev1client.PodsGetter, worki
 	}
 	seen = nil
 	for {
-		w, err := client.Pods("").Watch(ctx, metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: from, AllowWatchBookmarks: true})
+		w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: scheduled, ResourceVersion: from, AllowWatchBookmarks: true})
 		if err != nil {
 			return err
 		}

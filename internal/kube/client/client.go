@@ -3,10 +3,9 @@
 package client
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -14,13 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-
-	"github.com/coracle-eks/coracle/internal/outbound"
 )
-
-// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object. For a kind of
-// an aggregated API, a pod of the cluster's users answers.
-const MaxAnswer = 32 << 20
 
 // discoveryTimeout ends requests of discovery, which take no context.
 const discoveryTimeout = 15 * time.Second
@@ -28,27 +21,23 @@ const discoveryTimeout = 15 * time.Second
 // Client are client-go's clients of one API server, over connections of their own. [Client.Close] puts an end to those.
 type Client struct {
 	Config    *rest.Config
-	HTTP      *http.Client // does not follow redirects, and fails on answers that are larger than MaxAnswer
+	HTTP      *http.Client // see [HTTP]
 	Objects   dynamic.Interface
 	Core      corev1client.CoreV1Interface
 	Discovery discovery.DiscoveryInterface
 }
 
-// New makes clients with a user agent; client-go's when it is empty.
-func New(config *rest.Config, userAgent string) (*Client, error) {
+// New makes clients of a cluster's API server with a user agent; client-go's when it is empty.
+func New(config *rest.Config, cluster, userAgent string) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = userAgent
 	config.WarningHandler = rest.NoWarnings{} // they are for users, not for the daemon's log
-	// client-go shares the transports of equal configurations and keeps them, and their certificates, unless they have a
-	// proxy function. API servers are never behind a proxy.
-	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next} })
 	c := &Client{Config: config}
 	var err error
-	if c.HTTP, err = rest.HTTPClientFor(config); err != nil {
+	if c.HTTP, err = HTTP(config, cluster); err != nil {
 		return nil, err
 	}
-	c.HTTP.CheckRedirect = outbound.NoRedirects
 	if c.Objects, err = dynamic.NewForConfigAndClient(config, c.HTTP); err != nil {
 		return nil, err
 	}
@@ -85,24 +74,17 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	// client-go would wait that long and try again, up to ten times. Controllers have a queue for that.
 	response.Header.Del("Retry-After")
-	response.Body = &body{ReadCloser: response.Body, request: request, left: MaxAnswer}
+	response.Body = incomplete{response.Body}
 	return response, nil
 }
 
-// body is the body of an answer, up to a size.
-type body struct {
-	io.ReadCloser
-	request *http.Request
-	left    int64
-}
+// incomplete is the body of an answer.
+type incomplete struct{ io.ReadCloser }
 
-func (b *body) Read(p []byte) (int, error) {
+func (b incomplete) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // a reader returns EOF itself
+	if err != nil && err != io.EOF && !errors.Is(err, ErrTooLarge) { //nolint:errorlint // a reader returns EOF itself
 		err = &Unreachable{err}
-	}
-	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("%s %s: the answer is larger than %d MiB", b.request.Method, b.request.URL.Path, MaxAnswer>>20)
 	}
 	return n, err
 }

@@ -1,0 +1,256 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/outbound"
+)
+
+// What an API server answers is not to be trusted: for any API group, those that are built in included, a cluster's administrator
+// can register an APIService that leads to a program of his own. The bounds hold for each answer, and for each event of a watch.
+// Their number of values bounds what an answer grows to when it is decoded: "{}," is three bytes, and a pod of Go's a thousand.
+const (
+	// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object.
+	MaxAnswer = 32 << 20
+	// MaxEvent is the largest event of a watch, in bytes. Objects in etcd have 1.5 MiB at most.
+	MaxEvent = 4 << 20
+	// MaxValues is the largest number of values (elements, members, arrays and objects) in the JSON of an answer or event.
+	MaxValues = 1 << 18
+	// MaxProtobuf is the largest event in protobuf, whose values cannot be counted, in bytes.
+	MaxProtobuf = 2 << 20
+
+	maxHeader = 256 << 10
+
+	connectTimeout = 10 * time.Second
+	headerTimeout  = time.Minute
+	idleTimeout    = 90 * time.Second
+	// bodyTimeout bounds requests other than watches. Many have a shorter deadline of their own.
+	bodyTimeout = 2 * time.Minute
+)
+
+// ErrTooLarge says that an answer, or an event of a watch, is larger than a client reads.
+var ErrTooLarge = errors.New("more than is read of an API server")
+
+// HTTP returns a client of one API server for clients of client-go. All clients of API servers come from here; the test of
+// internal/rooms refuses others. cluster is the name of the cluster, for errors. The client
+//
+//   - bounds what it reads; see MaxAnswer,
+//   - neither asks for compressed answers nor takes them: a few megabytes unpack to gigabytes,
+//   - asks for JSON and takes nothing else, but for events in protobuf: other formats have ways of their own to grow,
+//   - does not follow redirects, and
+//   - has connections of its own, which end with CloseIdleConnections and are checked while they are quiet.
+func HTTP(config *rest.Config, cluster string) (*http.Client, error) {
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	base := utilnet.SetTransportDefaults(&http.Transport{
+		TLSClientConfig: tls, DialContext: config.Dial, ForceAttemptHTTP2: true, DisableCompression: true,
+		// API servers are never behind a proxy.
+		Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
+		TLSHandshakeTimeout: connectTimeout, ResponseHeaderTimeout: headerTimeout, MaxResponseHeaderBytes: maxHeader,
+		// HTTP/2 needs one; without it a thousand simulated nodes would want a thousand.
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
+	})
+	wrapped, err := rest.HTTPWrappersForConfig(config, &bounded{base, cluster})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: wrapped, CheckRedirect: outbound.NoRedirects}, nil
+}
+
+// bounded bounds what API servers answer.
+type bounded struct {
+	next    http.RoundTripper
+	cluster string
+}
+
+// WrappedRoundTripper lets the connections be closed.
+func (t *bounded) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// CloseIdleConnections ends connections that wait for the next request.
+func (t *bounded) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(t.next) }
+
+func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx, cancel := request.Context(), context.CancelFunc(func() {})
+	isWatch := request.URL.Query().Get("watch") != ""
+	if !isWatch {
+		ctx, cancel = context.WithTimeout(ctx, bodyTimeout)
+	}
+	request = request.Clone(ctx)
+	if !isWatch && strings.Contains(request.Header.Get("Accept"), protobuf) {
+		request.Header.Set("Accept", "application/json") // what it grows to can be told
+	}
+	response, err := t.next.RoundTrip(request)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	b := &body{
+		ReadCloser: response.Body, cancel: cancel, request: request, cluster: t.cluster,
+		meter: meter{maxBytes: MaxAnswer, maxValues: MaxValues},
+	}
+	if isWatch && response.StatusCode == http.StatusOK {
+		b.meter.maxBytes, b.meter.isStream = MaxEvent, true
+	}
+	response.Body = b
+	isProtobuf, err := check(request, response)
+	if err != nil {
+		response.Body.Close()
+		return nil, b.failed(err)
+	}
+	if isProtobuf {
+		b.meter.maxBytes, b.meter.isProtobuf = MaxProtobuf, true
+	}
+	return response, nil
+}
+
+// check refuses answers in a form that was not asked for.
+func check(request *http.Request, response *http.Response) (isProtobuf bool, err error) {
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return false, fmt.Errorf("the answer is encoded as %q, which was not asked for", encoding)
+	}
+	full := response.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(full)
+	if full != "" && err != nil {
+		return false, fmt.Errorf("the answer's content type %q: %w", full, err)
+	}
+	switch {
+	case full == "", kind == "application/json", strings.HasPrefix(kind, "text/"):
+		return false, nil
+	case kind == protobuf && strings.Contains(request.Header.Get("Accept"), protobuf):
+		return true, nil
+	}
+	return false, fmt.Errorf("the answer's content type is %q, which was not asked for", kind)
+}
+
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// body is the body of an answer, up to the bounds of its meter.
+type body struct {
+	io.ReadCloser
+	cancel  context.CancelFunc
+	request *http.Request
+	cluster string
+	meter   meter
+	err     error
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p)
+	if exceeded := b.meter.add(p[:n]); exceeded != nil {
+		b.err = b.failed(exceeded)
+		return 0, b.err
+	}
+	return n, err
+}
+
+// Close ends the request, too.
+func (b *body) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+func (b *body) failed(err error) error {
+	at := b.request.URL.Path
+	if b.cluster != "" {
+		at = "cluster " + b.cluster + ": " + at
+	}
+	return fmt.Errorf("%s %s: %w", b.request.Method, at, err)
+}
+
+// meter counts the bytes and values of an answer, or of each event of a stream.
+type meter struct {
+	maxBytes, maxValues  int
+	isStream, isProtobuf bool
+
+	bytes, values int
+	// The state of the JSON.
+	depth             int
+	inString, escaped bool
+	// The state of the protobuf: what is left of a frame, and what is known of the length of the next, which is 4 bytes.
+	left, length, lengthBytes int
+}
+
+// add returns an error once the bounds are exceeded.
+func (m *meter) add(p []byte) error {
+	switch {
+	case m.isProtobuf && m.isStream:
+		return m.addFrames(p)
+	case m.isProtobuf:
+		m.bytes += len(p)
+		return m.check()
+	}
+	for _, c := range p {
+		m.bytes++
+		switch {
+		case m.escaped:
+			m.escaped = false
+		case m.inString:
+			m.escaped, m.inString = c == '\\', c != '"'
+		case c == '"':
+			m.inString = true
+		case c == ',':
+			m.values++
+		case c == '{', c == '[':
+			m.values++
+			m.depth++
+		case c == '}', c == ']':
+			if m.depth--; m.depth <= 0 && m.isStream {
+				if err := m.check(); err != nil {
+					return err
+				}
+				m.bytes, m.values, m.depth = 0, 0, 0
+			}
+		}
+	}
+	return m.check()
+}
+
+func (m *meter) addFrames(p []byte) error {
+	for len(p) > 0 {
+		if m.left > 0 {
+			n := min(m.left, len(p))
+			m.left, p = m.left-n, p[n:]
+			continue
+		}
+		m.length, p = m.length<<8|int(p[0]), p[1:]
+		if m.lengthBytes++; m.lengthBytes < 4 {
+			continue
+		}
+		m.left, m.bytes = m.length, m.length
+		m.length, m.lengthBytes = 0, 0
+		if err := m.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *meter) check() error {
+	what := "the answer"
+	if m.isStream {
+		what = "an event of the watch"
+	}
+	if m.bytes > m.maxBytes {
+		return fmt.Errorf("%s is larger than %d MiB, %w", what, m.maxBytes>>20, ErrTooLarge)
+	}
+	if m.maxValues > 0 && m.values > m.maxValues {
+		return fmt.Errorf("%s has more than %d values, %w", what, m.maxValues, ErrTooLarge)
+	}
+	return nil
+}
