@@ -28,7 +28,7 @@ const (
 	// MaxValues is the largest number of values (elements, members, arrays and objects) in the JSON of an answer or event.
 	MaxValues = 1 << 18
 	// MaxProtobuf is the largest event in protobuf, whose values cannot be counted, in bytes.
-	MaxProtobuf = 2 << 20
+	MaxProtobuf = 1 << 20
 
 	maxHeader = 256 << 10
 
@@ -122,12 +122,17 @@ func check(request *http.Request, response *http.Response) (isProtobuf bool, err
 		return false, fmt.Errorf("the answer is encoded as %q, which was not asked for", encoding)
 	}
 	full := response.Header.Get("Content-Type")
+	if full == "" {
+		// Clients of client-go would take it for what they prefer, protobuf.
+		full = "application/json"
+		response.Header.Set("Content-Type", full)
+	}
 	kind, _, err := mime.ParseMediaType(full)
-	if full != "" && err != nil {
+	if err != nil {
 		return false, fmt.Errorf("the answer's content type %q: %w", full, err)
 	}
 	switch {
-	case full == "", kind == "application/json", strings.HasPrefix(kind, "text/"):
+	case kind == "application/json", strings.HasPrefix(kind, "text/"):
 		return false, nil
 	case kind == protobuf && strings.Contains(request.Header.Get("Accept"), protobuf):
 		return true, nil

@@ -15,7 +15,9 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/rest"
 )
@@ -60,11 +62,16 @@ func bomb(t *testing.T) string {
 	return b.String()
 }
 
-func requestsOf(t *testing.T, handler http.Handler) certificatesclient.CertificateSigningRequestInterface {
+func requestsOf(
+	t *testing.T, handler http.Handler, edits ...func(*rest.Config),
+) certificatesclient.CertificateSigningRequestInterface {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	config := &rest.Config{Host: server.URL, QPS: -1}
+	for _, edit := range edits {
+		edit(config)
+	}
 	connections, err := HTTP(config, "blue")
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +113,23 @@ func TestAnswersOfTenantsAreBounded(t *testing.T) {
 	}
 }
 
+// An answer without a content type is counted as JSON, and so it must not be decoded as what the client prefers.
+func TestAnAnswerWithoutAContentTypeIsJSON(t *testing.T) {
+	t.Parallel()
+	var list bytes.Buffer
+	err := serializer.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(&certificatesv1.CertificateSigningRequestList{
+		TypeMeta: metav1.TypeMeta{Kind: "CertificateSigningRequestList", APIVersion: "certificates.k8s.io/v1"},
+		Items:    make([]certificatesv1.CertificateSigningRequest, 3),
+	}, &list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := requestsOf(t, tenant{"", "", list.String(), ""}, func(c *rest.Config) { c.ContentType = protobuf })
+	if got, err := requests.List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Errorf("it was decoded as protobuf: %d items", len(got.Items))
+	}
+}
+
 // Nothing is asked for that unpacks.
 func TestCompressionIsNotAskedFor(t *testing.T) {
 	t.Parallel()
@@ -135,7 +159,7 @@ func TestEventsOfTenantsAreBounded(t *testing.T) {
 		"braces within a string": {tenant{"application/json", "", event + `"`, `\"}]}}}`}, "larger than 4 MiB"},
 		"nothing but line feeds": {tenant{"application/json", "", "", "\n"}, "larger than 4 MiB"},
 		"YAML":                   {tenant{"application/yaml", "", "a: b", ""}, "application/yaml"},
-		"a giant frame":          {tenant{protobuf + ";stream=watch", "", "\x00\x20\x00\x01", "\x00"}, "larger than 2 MiB"},
+		"a giant frame":          {tenant{protobuf + ";stream=watch", "", "\x00\x10\x00\x01", "\x00"}, "larger than 1 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
