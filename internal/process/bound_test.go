@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -52,8 +53,10 @@ func TestAnAdoptedProcessIsBounded(t *testing.T) {
 
 func TestChildrenDoNotInheritTheScoreOfTheDaemon(t *testing.T) {
 	f := newFixture(t)
-	if err := ProtectSelf(-850); err != nil {
-		t.Skip(err)
+	if err := ProtectSelf(-850); errors.Is(err, os.ErrPermission) {
+		t.Skip("this host lets nobody lower an OOM score")
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	defer func() {
 		if err := ProtectSelf(0); err != nil {

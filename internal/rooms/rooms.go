@@ -64,7 +64,7 @@ var Rules = []Rule{
 		[]string{"github.com/aws", "k8s.io"}, "it finds and builds programs, and runs none of them"},
 	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"}, "it knows the kernel, and no machine"},
 	{"cmd/node", []string{"internal/descriptor", "internal/guest", "internal/host/machine/launch"}, nil, "wiring of what runs on a machine"},
-	{"internal/kube/client", []string{"internal/outbound"}, []string{"github.com/aws", "os/exec"}, "clients of API servers, whosever"},
+	{"internal/kube/client", []string{"internal/outbound"}, []string{"github.com/aws", "os/exec"}, "clients of API servers, of any cluster"},
 	{"internal/kube/managedfields", nil, append([]string{"github.com/aws"}, world...), "it decodes managed fields: pure"},
 	{"internal/audit", []string{"internal/kube/managedfields", "internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
@@ -76,7 +76,7 @@ var Rules = []Rule{
 	{"internal/crash", nil, nil, "every room may be crashed"},
 	{"internal/environment", nil, world, "it chooses names"},
 	{"internal/descriptor", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it marks file descriptors"},
-	{"internal/durable", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it replaces files, whosever"},
+	{"internal/durable", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it replaces files of any component"},
 	{"internal/filelock", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it locks a file, whosever"},
 	{"internal/etcd", []string{"internal/durable", "internal/pki", "internal/port"}, []string{"github.com/aws", "k8s.io"}, "it runs etcd, whatever is in it"},
 	{"internal/pki", []string{"internal/durable"}, []string{"github.com/aws", "os/exec"}, "it issues certificates for any component"},

@@ -33,11 +33,19 @@ func (e *FullError) Error() string {
 		who = "This installation"
 	}
 	if e.Recent {
-		return fmt.Sprintf("%s has written more than %d MiB of resource configuration within %d minutes: send fewer requests, and try again later",
-			who, e.Limit>>20, int(recently.Minutes()))
+		return fmt.Sprintf(
+			"%s has written more than %d MiB of resource configuration within %d minutes: send fewer requests, and try again later",
+			who,
+			e.Limit>>20,
+			int(recently.Minutes()),
+		)
 	}
-	return fmt.Sprintf("%s has reached the quota of %d MiB for the configuration of its resources: delete some, such as old "+
-		"parameters, launch template versions or log streams, and try again", who, e.Limit>>20)
+	return fmt.Sprintf(
+		"%s has reached the quota of %d MiB for the configuration of its resources: delete some, such as old "+
+			"parameters, launch template versions or log streams, and try again",
+		who,
+		e.Limit>>20,
+	)
 }
 
 // limitedKey marks the context of a request whose writes are subject to the quota.

@@ -190,7 +190,9 @@ var glob = func() func(string) *regexp.Regexp {
 	compiled := map[string]*regexp.Regexp{}
 	return func(pattern string) *regexp.Regexp {
 		if compiled[pattern] == nil {
-			compiled[pattern] = regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\[`, "[", `\]`, "]").Replace(regexp.QuoteMeta(pattern)) + "$")
+			compiled[pattern] = regexp.MustCompile(
+				"^" + strings.NewReplacer(`\*`, ".*", `\[`, "[", `\]`, "]").Replace(regexp.QuoteMeta(pattern)) + "$",
+			)
 		}
 		return compiled[pattern]
 	}
@@ -285,7 +287,13 @@ type recorder struct {
 
 func (*recorder) Lookup(context.Context, string, string) (string, wire.Caller, error) {
 	arn := "arn:aws:iam::" + account + ":user/caller"
-	return "secret", wire.Caller{Account: account, ARN: arn, PrincipalARN: arn, UserID: "AIDACALLER", AccessKeyID: "AKIACALLER"}, nil
+	return "secret", wire.Caller{
+		Account:      account,
+		ARN:          arn,
+		PrincipalARN: arn,
+		UserID:       "AIDACALLER",
+		AccessKeyID:  "AKIACALLER",
+	}, nil
 }
 
 func (r *recorder) Authorize(_ context.Context, _ wire.Caller, targets []wire.Target) error {
@@ -354,7 +362,12 @@ func (w *world) pair() [2]map[string]string {
 		values[i] = v
 
 		w.do(root.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &n}))
-		w.do(root.CreatePlacementGroup(ctx, &ec2.CreatePlacementGroupInput{GroupName: &n, Strategy: ec2types.PlacementStrategyCluster}))
+		w.do(
+			root.CreatePlacementGroup(
+				ctx,
+				&ec2.CreatePlacementGroupInput{GroupName: &n, Strategy: ec2types.PlacementStrategyCluster},
+			),
+		)
 		w.do(root.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{GroupName: &n, Description: &n}))
 		template, err := root.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 			LaunchTemplateName: &n, LaunchTemplateData: launched(""),
@@ -407,7 +420,10 @@ func (w *world) pair() [2]map[string]string {
 		w.do(nil, err)
 		v["DisassociateIamInstanceProfile.AssociationId"] = *profile.IamInstanceProfileAssociation.AssociationId
 		v["ReplaceIamInstanceProfileAssociation.AssociationId"] = *profile.IamInstanceProfileAssociation.AssociationId
-		port, err := root.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{SubnetId: subnet.Subnet.SubnetId})
+		port, err := root.CreateNetworkInterface(
+			ctx,
+			&ec2.CreateNetworkInterfaceInput{SubnetId: subnet.Subnet.SubnetId},
+		)
 		w.do(nil, err)
 		attached, err := root.AttachNetworkInterface(ctx, &ec2.AttachNetworkInterfaceInput{
 			NetworkInterfaceId: port.NetworkInterface.NetworkInterfaceId, InstanceId: &instance, DeviceIndex: aws.Int32(1),
@@ -430,10 +446,18 @@ func (w *world) pair() [2]map[string]string {
 			"TerminateInstanceInAutoScalingGroup"} {
 			v[operation+".InstanceId"], v[operation+".InstanceIds"] = instance, instance
 		}
-		w.do(record.AutoScalingInstances(w.Store).Put(ctx, record.EC2Key(account, region, instance), record.AutoScalingInstance{
-			ID: instance, GroupName: n, InstanceType: "m5.large", State: asgtypes.LifecycleStateInService, Weight: 1,
-		}))
-		v["PolicyName"] = fmt.Sprintf("arn:aws:autoscaling:%s:%s:scalingPolicy:uuid:autoScalingGroupName/%s:policyName/p", region, account, n)
+		w.do(
+			record.AutoScalingInstances(w.Store).
+				Put(ctx, record.EC2Key(account, region, instance), record.AutoScalingInstance{
+					ID: instance, GroupName: n, InstanceType: "m5.large", State: asgtypes.LifecycleStateInService, Weight: 1,
+				}),
+		)
+		v["PolicyName"] = fmt.Sprintf(
+			"arn:aws:autoscaling:%s:%s:scalingPolicy:uuid:autoScalingGroupName/%s:policyName/p",
+			region,
+			account,
+			n,
+		)
 	}
 	return values
 }

@@ -6,10 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The memory of a component is bounded: the administrator of a cluster decides what its components read, for example by registering an
-// APIService of a built-in group that leads to a program of his own, whose small compressed answers unpack to gigabytes. Without
+// The memory of a component is bounded: the administrator of a cluster decides what its components read, for example by
+// registering an APIService of a built-in group that leads to a program of their own, whose small compressed answers
+// unpack to gigabytes. Without
 // a bound one tenant's component would take the memory of the host from all others. Beyond its bound a component ends
-// with "out of memory" and is started again; see process.Spec.MemoryLimit. An idle API server has about 400 MiB of such memory,
+// with "out of memory" and is started again; see process.Spec.MemoryLimit. An idle API server has about 400 MiB of such
+// memory,
 // the others about 100 MiB.
 const (
 	minAPIServerMemory = 2 << 30
@@ -18,7 +20,8 @@ const (
 	memoryStep = 256 << 20
 )
 
-// memoryLimit returns the bound of a component on a host with so much memory: a quarter of it for an API server, an eighth for others.
+// memoryLimit returns the bound of a component on a host with so much memory: a quarter of it for an API server, an
+// eighth for others.
 func memoryLimit(component string, host uint64) uint64 {
 	if component == kubeAPIServer {
 		return max(host/4/memoryStep*memoryStep, minAPIServerMemory)

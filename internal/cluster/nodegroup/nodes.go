@@ -34,7 +34,8 @@ type server struct {
 // byInstance finds nodes by the ID of their instance.
 const byInstance = "instance"
 
-// instanceOf returns the ID of the EC2 instance that a node says it is, empty before it has: "aws:///eu-west-1a/i-0123…". Whoever
+// instanceOf returns the ID of the EC2 instance that a node says it is, empty before it has:
+// "aws:///eu-west-1a/i-0123…". Whoever
 // is root on a node may write that of another instance; see [server.node].
 func instanceOf(n *corev1.Node) string {
 	if !strings.HasPrefix(n.Spec.ProviderID, "aws:") {
@@ -56,7 +57,8 @@ func (s *server) claimed(instance string) bool {
 	return err == nil && len(found) > 0
 }
 
-// node returns the node of an instance that has these names, nil before it has registered. A node's name is that of its identity,
+// node returns the node of an instance that has these names, nil before it has registered. A node's name is that of its
+// identity,
 // which it cannot choose. Those that only say they are the instance, with another name, are not.
 func (s *server) node(instance string, names []string) *corev1.Node {
 	found, err := s.nodes.ByIndex(byInstance, instance)
@@ -81,7 +83,11 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 		watching, stop := context.WithCancel(ctx)
 		e := &evictions{ctx: watching, kube: clients, changed: changed, nodes: map[string]string{}}
 		defer func() { stop(); e.running.Wait() }()
-		s := &server{kube: clients, evictions: e, nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance})}
+		s := &server{
+			kube:      clients,
+			evictions: e,
+			nodes:     cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance}),
+		}
 		all := func() {
 			for _, key := range c.ofCluster(k.Key) {
 				changed(key)
@@ -120,7 +126,8 @@ func (c *Controller) ofNode(cluster string, n *corev1.Node) []string {
 	return nil
 }
 
-// followNodes keeps the nodes of the cluster until the API server goes away, calls known once they are, and tells what changes after.
+// followNodes keeps the nodes of the cluster until the API server goes away, calls known once they are, and tells what
+// changes after.
 func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev1.Node)) error {
 	nodes := s.kube.CoreV1().Nodes()
 	var all []any
@@ -137,9 +144,16 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(*corev
 		return err
 	}
 	known()
-	return apiserver.Watch(ctx, "nodes", from, nodes.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, n *corev1.Node) error {
-		return s.take(what, slim(n), tell)
-	})
+	return apiserver.Watch(
+		ctx,
+		"nodes",
+		from,
+		nodes.Watch,
+		metav1.ListOptions{},
+		func(what kubewatch.EventType, n *corev1.Node) error {
+			return s.take(what, slim(n), tell)
+		},
+	)
 }
 
 func (s *server) take(what kubewatch.EventType, n *corev1.Node, tell func(*corev1.Node)) error {
@@ -185,7 +199,11 @@ func differs(a, b *corev1.Node) bool {
 	}
 	return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || a.Spec.ProviderID != b.Spec.ProviderID ||
 		!maps.Equal(a.Labels, b.Labels) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
-		!slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value }) ||
+		!slices.EqualFunc(
+			a.Spec.Taints,
+			b.Spec.Taints,
+			func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value },
+		) ||
 		!slices.Equal(conditions(a), conditions(b))
 }
 

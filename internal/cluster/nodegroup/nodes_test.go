@@ -25,7 +25,10 @@ func TestNodesAreFoundByTheirNames(t *testing.T) {
 	} {
 		s := &server{nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance})}
 		for _, node := range test.nodes {
-			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + instance}}
+			n := &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: node},
+				Spec:       corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + instance},
+			}
 			if err := s.nodes.Add(n); err != nil {
 				t.Fatal(err)
 			}

@@ -17,15 +17,17 @@ import (
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
-// What an API server answers is not to be trusted: for any API group, those that are built in included, a cluster's administrator
-// can register an APIService that leads to a program of his own. The bounds hold for each answer, and for each event of a watch.
-// Their number of values bounds what an answer grows to when it is decoded: "{}," is three bytes, and a pod of Go's a thousand.
+// What an API server answers is not to be trusted: for any API group, those that are built in included, a cluster's
+// administrator can register an APIService that leads to a program of their own. The bounds hold for each answer, and
+// for each event of a watch. Their number of values bounds what an answer grows to when it is decoded: "{}," is three
+// bytes, and a pod of Go's a thousand.
 const (
 	// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object.
 	MaxAnswer = 32 << 20
 	// MaxEvent is the largest event of a watch, in bytes. Objects in etcd have 1.5 MiB at most.
 	MaxEvent = 4 << 20
-	// MaxValues is the largest number of values (elements, members, arrays and objects) in the JSON of an answer or event.
+	// MaxValues is the largest number of values (elements, members, arrays and objects) in the JSON of an answer or
+	// event.
 	MaxValues = 1 << 18
 	// MaxProtobuf is the largest event in protobuf, whose values cannot be counted, in bytes.
 	MaxProtobuf = 1 << 20
@@ -42,7 +44,8 @@ const (
 // ErrTooLarge says that an answer, or an event of a watch, is larger than a client reads.
 var ErrTooLarge = errors.New("more than is read of an API server")
 
-// HTTP returns a client of one API server for clients of client-go. All clients of API servers come from here; the test of
+// HTTP returns a client of one API server for clients of client-go. All clients of API servers come from here; the test
+// of
 // internal/rooms refuses others. cluster is the name of the cluster, for errors. The client
 //
 //   - bounds what it reads; see MaxAnswer,
@@ -187,7 +190,8 @@ type meter struct {
 	// The state of the JSON.
 	depth             int
 	inString, escaped bool
-	// The state of the protobuf: what is left of a frame, and what is known of the length of the next, which is 4 bytes.
+	// The state of the protobuf: what is left of a frame, and what is known of the length of the next, which is 4
+	// bytes.
 	left, length, lengthBytes int
 }
 

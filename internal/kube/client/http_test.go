@@ -22,7 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// tenant is a server that a cluster's administrator runs in the place of an API. It answers with a body, which may be endless.
+// tenant is a server that a cluster's administrator runs in the place of an API. It answers with a body, which may be
+// endless.
 type tenant struct {
 	contentType, encoding string
 	start                 string
@@ -51,7 +52,10 @@ func bomb(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, _ = io.WriteString(w, `{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"resourceVersion":"`)
+	_, _ = io.WriteString(
+		w,
+		`{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"resourceVersion":"`,
+	)
 	for range 8 { // more than MaxAnswer
 		_, _ = w.Write(bytes.Repeat([]byte("1"), MaxAnswer/4))
 	}
@@ -106,7 +110,10 @@ func TestAnswersOfTenantsAreBounded(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("%v, want %q", err, test.want)
 			}
-			if at := "cluster blue: /apis/certificates.k8s.io/v1/certificatesigningrequests"; !strings.Contains(err.Error(), at) {
+			if at := "cluster blue: /apis/certificates.k8s.io/v1/certificatesigningrequests"; !strings.Contains(
+				err.Error(),
+				at,
+			) {
 				t.Errorf("%v does not name %q", err, at)
 			}
 		})
@@ -182,8 +189,10 @@ func TestEventsOfTenantsAreBounded(t *testing.T) {
 // A watch goes on for ever; only its events are bounded.
 func TestWatchesAreNotBoundedAsAWhole(t *testing.T) {
 	t.Parallel()
-	line := fmt.Sprintf(`{"type":"ADDED","object":{"kind":"CertificateSigningRequest","apiVersion":"certificates.k8s.io/v1","metadata":{"name":%q}}}`+"\n",
-		strings.Repeat("}", MaxEvent/2))
+	line := fmt.Sprintf(
+		`{"type":"ADDED","object":{"kind":"CertificateSigningRequest","apiVersion":"certificates.k8s.io/v1","metadata":{"name":%q}}}`+"\n",
+		strings.Repeat("}", MaxEvent/2),
+	)
 	watch, err := requestsOf(t, tenant{"application/json", "", line, line}).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -227,8 +236,21 @@ func TestEachPage(t *testing.T) {
 	t.Parallel()
 	t.Run("a list without end", func(t *testing.T) {
 		t.Parallel()
-		requests := requestsOf(t, tenant{"application/json", "", `{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"continue":"on"}}`, ""})
-		_, err := EachPage(t.Context(), metav1.ListOptions{}, requests.List, func(*certificatesv1.CertificateSigningRequestList) {})
+		requests := requestsOf(
+			t,
+			tenant{
+				"application/json",
+				"",
+				`{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"continue":"on"}}`,
+				"",
+			},
+		)
+		_, err := EachPage(
+			t.Context(),
+			metav1.ListOptions{},
+			requests.List,
+			func(*certificatesv1.CertificateSigningRequestList) {},
+		)
 		if !errors.Is(err, ErrTooLarge) {
 			t.Error(err)
 		}
@@ -252,9 +274,18 @@ func TestEachPage(t *testing.T) {
 				next = fmt.Sprint(to)
 			}
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"continue":%q,"resourceVersion":"7"}}`, next)
+			_, _ = fmt.Fprintf(
+				w,
+				`{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"continue":%q,"resourceVersion":"7"}}`,
+				next,
+			)
 		}))
-		version, err := EachPage(t.Context(), metav1.ListOptions{}, requests.List, func(*certificatesv1.CertificateSigningRequestList) {})
+		version, err := EachPage(
+			t.Context(),
+			metav1.ListOptions{},
+			requests.List,
+			func(*certificatesv1.CertificateSigningRequestList) {},
+		)
 		if err != nil || version != "7" || served != objects {
 			t.Errorf("resource version %q, %d objects, %v", version, served, err)
 		}

@@ -14,8 +14,9 @@ const (
 	maxPages = 400
 )
 
-// EachPage lists objects page by page and calls each with every page, so that whoever needs little of them holds little. Where the
-// objects are so large that a page of them is refused (see MaxAnswer), pages become smaller. It returns the resource version
+// EachPage lists objects page by page and calls each with every page, so that whoever needs little of them holds
+// little. Where the objects are so large that a page of them is refused (see MaxAnswer), pages become smaller. It
+// returns the resource version
 // from which a watch goes on.
 func EachPage[L metav1.ListInterface](
 	ctx context.Context, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error), each func(L),
