@@ -12,7 +12,7 @@ import (
 )
 
 // Limit is how long tests wait for anything.
-const Limit = 5 * time.Minute
+const Limit = 10 * time.Minute
 
 // interval is the time from one look to the next. Looks are cheap: mostly at memory, or at an API on this host.
 const interval = 10 * time.Millisecond

@@ -26,6 +26,17 @@ func (c *cluster) createMute() {
 	c.createGroup("powerless", "--node-role", site.RoleARN("powerless"), "--scaling-config", "minSize=1,maxSize=1,desiredSize=1")
 }
 
+// runOutOfTime sees what cannot come about fail. Until now the timeouts were those of EKS, so that no machine is too slow for
+// what does come about; a daemon with a second for each finds that they are over.
+func (c *cluster) runOutOfTime() {
+	c.SetExtraEnv("CORACLE_NODEGROUP_JOIN_TIMEOUT=1s", "CORACLE_NODEGROUP_DRAIN_TIMEOUT=1s")
+	c.Restart()
+	c.stubbornFails()
+	c.muteFails()
+	c.SetExtraEnv()
+	c.Restart()
+}
+
 // muteFails looks for the error where users of EKS do.
 func (c *cluster) muteFails() {
 	for _, name := range []string{"mute", "powerless"} {

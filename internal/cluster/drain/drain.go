@@ -59,6 +59,8 @@ type Pod struct {
 	Namespace, Name string
 	// Refused is why it could not be evicted, in the API server's words; empty when it is on its way out.
 	Refused string
+	// Deadline is when the grace period of a pod that is on its way out ends; zero when its eviction was refused or is new.
+	Deadline time.Time
 }
 
 // String is "namespace/name".
@@ -126,7 +128,7 @@ func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o O
 	for i := range counting {
 		pod := &counting[i]
 		if pod.DeletionTimestamp != nil {
-			left[i] = &Pod{Namespace: pod.Namespace, Name: pod.Name}
+			left[i] = &Pod{Namespace: pod.Namespace, Name: pod.Name, Deadline: pod.DeletionTimestamp.Time}
 			if !ready(node) { // its kubelet will not tell
 				p.Again = max(time.Millisecond, pod.DeletionTimestamp.Add(finalizing).Sub(o.Now()))
 			}

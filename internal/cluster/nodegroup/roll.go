@@ -137,8 +137,11 @@ func (g *group) failEviction(ctx context.Context, nodes []string, left []drain.P
 		case i > most:
 		case pod.Refused != "":
 			why = append(why, pod.String()+": "+pod.Refused)
+		case pod.Deadline.IsZero():
+			why = append(why, pod.String()+": it was evicted a moment ago")
 		default:
-			why = append(why, pod.String()+": it was evicted, and does not end")
+			why = append(why, pod.String()+": it is still terminating, with a grace period until "+
+				pod.Deadline.UTC().Format(time.RFC3339))
 		}
 	}
 	message := "Reached max retries while trying to evict pods from nodes in node group " + g.row.Name

@@ -201,7 +201,7 @@ func TestUpdatesThatFail(t *testing.T) {
 		"a finalizer that never ends fails it, unless it is forced": func(w *world) {
 			w.create("bound", 1)
 			w.pod("bound", "bound", "example.com/never")
-			w.failed(w.ended(w.update("bound", "1.36", false)), ekstypes.ErrorCodePodEvictionFailure, "default/bound: it was evicted, and does not end")
+			w.failed(w.ended(w.update("bound", "1.36", false)), ekstypes.ErrorCodePodEvictionFailure, "default/bound: it is still terminating, with a grace period until ")
 			w.settled("bound", 2, map[string]int{"1.35": 1})
 			w.succeeded(w.ended(w.update("bound", "1.36", true)))
 			w.settled("bound", 2, map[string]int{"1.36": 1})
