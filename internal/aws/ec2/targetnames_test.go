@@ -77,7 +77,9 @@ func TestDeniedByWhateverName(t *testing.T) {
 			return err
 		}},
 		{"associate an address with the only interface of an instance", primary, func() error {
-			_, err := w.AssociateAddress(ctx, &ec2.AssociateAddressInput{AllocationId: address.AllocationId, InstanceId: &instance})
+			_, err := w.AssociateAddress(ctx, &ec2.AssociateAddressInput{
+				AllocationId: address.AllocationId, InstanceId: &instance,
+			})
 			return err
 		}},
 		{"disassociate an address", *held.AllocationId, func() error {
