@@ -104,11 +104,6 @@ func (s *shares) stop() {
 	}
 }
 
-// options are the options of etcd's gRPC server that put s in front of it, after etcd's own interceptors.
-func (s *shares) options() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
-}
-
 // clusterOf returns the cluster whose user sends a request; "" for root, and for one who is nobody.
 func (s *shares) clusterOf(ctx context.Context) (string, error) {
 	select {
