@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	logevents "github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/logs/lifecycle"
 	"github.com/coracle-eks/coracle/internal/logs/query"
@@ -23,7 +24,7 @@ type logs struct {
 
 // openLogs opens the store of log events.
 func (d *daemon) openLogs() (*logs, error) {
-	held, err := logevents.Open(d.dir.Logs("events"), logevents.Options{Log: d.log})
+	held, err := logevents.Open(d.dir.Logs("events"), logevents.Options{Log: d.log, MinFree: diskspace.Reserve})
 	if err != nil {
 		return nil, fmt.Errorf("open the log events in %s: %w", d.dir.Logs("events"), err)
 	}

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,6 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/oidc"
 	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/pki"
@@ -344,11 +344,11 @@ func (d *daemon) roomForEtcd() error {
 			return nil
 		}
 	}
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(string(d.dir), &s); err != nil {
-		return fmt.Errorf("file system of %s: %w", d.dir, err)
+	free, err := diskspace.Free(string(d.dir))
+	if err != nil {
+		return err
 	}
-	if free := int64(s.Bavail) * s.Bsize; free < etcdDisk {
+	if free < etcdDisk {
 		return fmt.Errorf("the disk of %s is full: %d MiB are free and etcd needs %d MiB: free some space (df -h %s), or give --data-dir a directory on another disk",
 			d.dir, free>>20, etcdDisk>>20, d.dir)
 	}

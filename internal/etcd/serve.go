@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
 )
 
 const (
@@ -37,7 +38,10 @@ func Serve(ctx context.Context, dir string) error {
 	}
 	config := e.config()
 	shares := newShares(e.quota)
-	config.GRPCAdditionalServerOptions = shares.options()
+	config.GRPCAdditionalServerOptions = []grpc.ServerOption{ // after etcd's own interceptors
+		grpc.ChainUnaryInterceptor(newDisk(dir, shares).unary, shares.unary),
+		grpc.ChainStreamInterceptor(shares.stream),
+	}
 	etcd, err := embed.StartEtcd(config)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {

@@ -56,7 +56,9 @@ type shares struct {
 	counted  int64            // the compaction that the last count has seen
 	stopped  bool
 	warned   map[string]time.Time
-	leases   map[string]map[int64]time.Time // by user and lease: when it expires
+	leases   map[string]map[int64]time.Time // by cluster and number: when it expires
+
+	lastLease int64 // the number of the last lease in leases; numbers are not etcd's IDs
 }
 
 // server is what shares need of an etcd.
@@ -100,11 +102,6 @@ func (s *shares) stop() {
 	if counting != nil {
 		<-counting
 	}
-}
-
-// options are the options of etcd's gRPC server that put s in front of it, after etcd's own interceptors.
-func (s *shares) options() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
 }
 
 // clusterOf returns the cluster whose user sends a request; "" for root, and for one who is nobody.
@@ -272,6 +269,24 @@ func (s *shares) grant(
 	if r.TTL > clusterLeaseTTL {
 		return nil, rpctypes.ErrGRPCLeaseTTLTooLarge
 	}
+	number, err := s.reserveLease(cluster, r.TTL)
+	if err != nil {
+		return nil, err
+	}
+	response, err := handler(ctx, r)
+	granted, ok := response.(*pb.LeaseGrantResponse)
+	switch {
+	case err == nil && ok && granted != nil:
+		s.extendLease(cluster, number, granted.TTL)
+	case err != nil && !mayBeApplied(err):
+		s.dropLease(cluster, number)
+	}
+	return response, err
+}
+
+// reserveLease counts a lease of ttl seconds that is about to be granted, or fails when the cluster has as many as it
+// may have.
+func (s *shares) reserveLease(cluster string, ttl int64) (number int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	leases := s.leases[cluster]
@@ -280,33 +295,32 @@ func (s *shares) grant(
 		s.leases[cluster] = leases
 	}
 	if len(leases) >= clusterLeases {
-		for id, expires := range leases {
+		for number, expires := range leases {
 			if s.now().After(expires) {
-				delete(leases, id)
+				delete(leases, number)
 			}
 		}
 		if len(leases) >= clusterLeases {
-			return nil, rpctypes.ErrGRPCNoSpace
+			return 0, rpctypes.ErrGRPCNoSpace
 		}
 	}
-	s.mu.Unlock()
-	response, err := handler(ctx, r)
-	s.mu.Lock()
-	if granted, ok := response.(*pb.LeaseGrantResponse); ok && err == nil {
-		leases[granted.ID] = s.now().Add(time.Duration(granted.TTL) * time.Second)
-	}
-	return response, err
+	s.lastLease++
+	leases[s.lastLease] = s.now().Add(time.Duration(ttl) * time.Second)
+	return s.lastLease, nil
 }
 
-// usedBytes returns the upper bound of what each cluster uses.
-func (s *shares) usedBytes() map[string]int64 {
+// extendLease counts a lease for as long as it was granted: etcd has a shortest time.
+func (s *shares) extendLease(cluster string, number, ttl int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	used := make(map[string]int64, len(s.used))
-	for cluster, weight := range s.used {
-		used[cluster] = weight
-	}
-	return used
+	s.leases[cluster][number] = s.now().Add(time.Duration(ttl) * time.Second)
+}
+
+// dropLease ends the count of a lease that was not granted.
+func (s *shares) dropLease(cluster string, number int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.leases[cluster], number)
 }
 
 // mayBeApplied reports whether a write that failed may still be carried out.

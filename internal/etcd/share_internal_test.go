@@ -237,11 +237,17 @@ func TestFailedWritesDoNotCount(t *testing.T) {
 			if err := send(s, "cluster-a", put(1000), nil, c.err); !errors.Is(err, c.err) {
 				t.Errorf("the error is %v, want %v", err, c.err)
 			}
-			if got := s.usedBytes()["a"]; got != c.want {
+			if got := usedBytes(s, "a"); got != c.want {
 				t.Errorf("%d bytes count, want %d", got, c.want)
 			}
 		})
 	}
+}
+
+func usedBytes(s *shares, cluster string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used[cluster]
 }
 
 func TestWritesDuringACountAreKept(t *testing.T) {
@@ -260,7 +266,7 @@ func TestWritesDuringACountAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := s.usedBytes()["a"], 7+weigh(1000); got != want {
+	if got, want := usedBytes(s, "a"), 7+weigh(1000); got != want {
 		t.Errorf("%d bytes count, want %d: a write under way when the count began is not in it", got, want)
 	}
 	if len(s.inFlight) != 0 {
@@ -328,6 +334,63 @@ type stream struct {
 }
 
 func (s stream) Context() context.Context { return s.ctx }
+
+// Leases that are being granted count, or as many could be granted at once as there are connections.
+func TestLeasesThatAreBeingGrantedCount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error // of the first grant
+		want error // of the next
+	}{
+		"granted":                {nil, rpctypes.ErrGRPCNoSpace},
+		"refused":                {rpctypes.ErrGRPCNoSpace, nil},
+		"timed out, may be done": {rpctypes.ErrGRPCTimeout, rpctypes.ErrGRPCNoSpace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startShares(1_000_000, &fakeServer{n: 1})
+			request := &pb.LeaseGrantRequest{TTL: 60}
+			grant := func() error { return send(s, "cluster-a", request, &pb.LeaseGrantResponse{TTL: 60}, nil) }
+			for range clusterLeases - 1 {
+				if err := grant(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := s.unary(as("cluster-a"), request, nil, func(context.Context, any) (any, error) {
+				if err := grant(); !errors.Is(err, rpctypes.ErrGRPCNoSpace) {
+					t.Errorf("while the last lease is being granted: %v, want %v", err, rpctypes.ErrGRPCNoSpace)
+				}
+				return &pb.LeaseGrantResponse{TTL: 60}, c.err
+			})
+			if !errors.Is(err, c.err) {
+				t.Fatal(err)
+			}
+			if err := grant(); !errors.Is(err, c.want) {
+				t.Errorf("after the last lease: %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// A panic reaches whoever recovers it: the lock is not released twice.
+func TestAPanicOfEtcdIsNotHiddenByTheLeases(t *testing.T) {
+	t.Parallel()
+	s := startShares(1_000_000, &fakeServer{n: 1})
+	func() {
+		defer func() {
+			if got := recover(); got != "broken" {
+				t.Errorf("recovered %v, want the panic of the handler", got)
+			}
+		}()
+		_, err := s.unary(as("cluster-a"), &pb.LeaseGrantRequest{TTL: 60}, nil, func(context.Context, any) (any, error) {
+			panic("broken")
+		})
+		t.Errorf("the handler did not panic: %v", err)
+	}()
+	if err := send(s, "cluster-a", &pb.LeaseGrantRequest{TTL: 60}, &pb.LeaseGrantResponse{TTL: 60}, nil); err != nil {
+		t.Error(err)
+	}
+}
 
 func TestClustersDoNotExtendLeases(t *testing.T) {
 	t.Parallel()

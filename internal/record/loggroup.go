@@ -43,8 +43,10 @@ func LogGroups(s *store.Store) store.Table[LogGroup] {
 // LogStream is a log stream of a group. What it holds, and since when, is known to the store of log
 // events (internal/logs/events).
 //
-// Writer: internal/aws/logs; internal/logs/lifecycle deletes the rows of groups that are gone.
+// Writer: internal/aws/logs; internal/logs/lifecycle deletes the rows of groups that are gone, and adds the account to
+// rows that were written before they had one.
 type LogStream struct {
+	Account   string // of the group, which the row is charged to
 	GroupID   uint64
 	Name      string
 	ID        uint64 // unique in the group, never 0; a stream created again has a new one

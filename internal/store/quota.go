@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type Quota struct {
 // FullError says that an account may not write: its rows, or what it has written within the last
 // minutes, take all the space that it may have.
 type FullError struct {
-	Account string // empty for rows that are of no account, such as log streams
+	Account string // empty for rows that are of no account
 	Limit   int64  // bytes
 	// Recent is set when it is the history of its rows that takes the space: time frees it.
 	Recent bool
@@ -67,15 +68,23 @@ const rowOverhead = 256
 
 func rowSize(key string, value []byte) int64 { return int64(len(key) + len(value) + rowOverhead) }
 
-// accountOf returns the account whose row has the key, table/ACCOUNT/...; "" when it is not the row of one.
-func accountOf(key string) string {
+// accountOf returns the account that a row is charged to: the one that its key begins with, table/ACCOUNT/..., or, in
+// tables whose keys are unique among all accounts, the one that its Account field names. It returns "" for the rows of
+// the daemon itself.
+func accountOf(key string, value []byte) string {
 	_, rest, _ := strings.Cut(key, "/")
-	account, _, _ := strings.Cut(rest, "/")
-	if len(account) != 12 || strings.Trim(account, "0123456789") != "" {
+	if account, _, _ := strings.Cut(rest, "/"); isAccount(account) {
+		return account
+	}
+	var row struct{ Account string }
+	// A row that is no object, or has no such field, is no account's.
+	if err := json.Unmarshal(value, &row); err != nil || !isAccount(row.Account) {
 		return ""
 	}
-	return account
+	return row.Account
 }
+
+func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
 
 // usage counts the bytes of accounts.
 type usage struct {
@@ -112,20 +121,19 @@ func newUsage(q Quota) *usage {
 
 // replace counts a row that replaces another in the mirror; either may be nil.
 func (u *usage) replace(key string, old, now *entry) {
-	change := int64(0)
-	if old != nil {
-		change -= rowSize(key, old.raw)
-	}
-	if now != nil {
-		change += rowSize(key, now.raw)
-	}
-	if change == 0 {
-		return
-	}
-	account := accountOf(key)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.stored[account] += change; u.stored[account] == 0 {
+	if old != nil {
+		u.store(old.account, -rowSize(key, old.raw))
+	}
+	if now != nil {
+		u.store(now.account, rowSize(key, now.raw))
+	}
+}
+
+// store adds bytes to what an account stores. It is called with mu held.
+func (u *usage) store(account string, bytes int64) {
+	if u.stored[account] += bytes; u.stored[account] == 0 {
 		delete(u.stored, account)
 	}
 }
@@ -215,19 +223,20 @@ func (s *Store) admit(ctx context.Context, ops []Op) (done func(), err error) {
 		if o.put == nil && !o.del {
 			continue
 		}
-		account := accountOf(o.key)
-		c := changes[account]
 		old, ok := s.rows.Get(o.key)
 		if ok {
+			c := changes[old.account]
 			c.added -= rowSize(o.key, old.raw)
+			changes[old.account] = c
 		}
 		if o.put != nil {
-			size := rowSize(o.key, o.put)
+			account, size := accountOf(o.key, o.put), rowSize(o.key, o.put)
+			c := changes[account]
 			c.added += size
 			c.written += size
 			c.creates = c.creates || !ok
+			changes[account] = c
 		}
-		changes[account] = c
 	}
 	s.mu.RUnlock()
 	return s.usage.admit(changes)

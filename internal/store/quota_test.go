@@ -137,3 +137,66 @@ func TestHistoryOfAnAccountIsBounded(t *testing.T) {
 		t.Errorf("eleven minutes later an account wrote %d times, want 9", n)
 	}
 }
+
+// Some tables have keys that are unique among all accounts: their rows are charged to the account that they name.
+func TestRowsWithoutAnAccountInTheirKeyAreCharged(t *testing.T) {
+	t.Parallel()
+	const one, two = "111111111111", "222222222222"
+	options := store.Options{
+		Prefix: storetest.Prefix(t), Log: slog.New(slog.DiscardHandler), WriteTimeout: eventually.Limit,
+		Quota: store.Quota{PerAccount: 20_000, Total: 40_000},
+	}
+	client := storetest.Client(t)
+	s, err := store.Open(t.Context(), client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Close() }()
+	type stream struct{ Account, Value string }
+	rows := store.NewTable[stream](s, "rows")
+	limited := store.Limited(t.Context())
+	create := func(key, account string) error {
+		_, err := rows.Create(limited, store.Key(key), stream{Account: account, Value: strings.Repeat("x", 6000)})
+		return err
+	}
+	fullOf := func(err error) string {
+		var full *store.FullError
+		if errors.As(err, &full) {
+			return full.Account
+		}
+		return ""
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		if err := create(key, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := create("d", one); fullOf(err) != one {
+		t.Errorf("a fourth row of 6 kB in 20 kB: %v, want that account %s is full", err, one)
+	}
+	if err := create("d", two); err != nil {
+		t.Errorf("another account cannot write: %v", err)
+	}
+
+	s.Close()
+	if s, err = store.Open(t.Context(), client, options); err != nil {
+		t.Fatal(err)
+	}
+	rows = store.NewTable[stream](s, "rows")
+	if err := create("e", one); fullOf(err) != one {
+		t.Errorf("a fourth row after a restart: %v, want that account %s is full", err, one)
+	}
+
+	// A row can change its account: rows are given one that were written before they had any.
+	row, err := rows.Get(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row.Value.Account = two
+	if _, err := rows.Update(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	if err := create("e", one); err != nil {
+		t.Errorf("the account still pays for a row that another has: %v", err)
+	}
+}

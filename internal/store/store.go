@@ -163,7 +163,8 @@ func (s *Store) load(ctx context.Context) error {
 			rev = resp.Header.Revision
 		}
 		for _, kv := range resp.Kvs {
-			fresh.Set(string(kv.Key[len(s.prefix):]), newEntry(kv))
+			key := string(kv.Key[len(s.prefix):])
+			fresh.Set(key, newEntry(key, kv))
 		}
 		if !resp.More {
 			break
@@ -247,7 +248,7 @@ func (s *Store) apply(rev int64, events []*clientv3.Event) {
 			old, _ := s.rows.Delete(k)
 			s.usage.replace(k, old, nil)
 		} else {
-			now := newEntry(ev.Kv)
+			now := newEntry(k, ev.Kv)
 			old, _ := s.rows.Set(k, now)
 			s.usage.replace(k, old, now)
 		}

@@ -38,11 +38,15 @@ type entry struct {
 	raw      []byte
 	revision int64
 	created  int64
+	account  string // that the row is charged to
 	decoded  atomic.Pointer[any]
 }
 
-func newEntry(kv *mvccpb.KeyValue) *entry {
-	return &entry{raw: kv.Value, revision: kv.ModRevision, created: kv.CreateRevision}
+func newEntry(key string, kv *mvccpb.KeyValue) *entry {
+	return &entry{
+		raw: kv.Value, revision: kv.ModRevision, created: kv.CreateRevision,
+		account: accountOf(key, kv.Value),
+	}
 }
 
 func (t Table[T]) row(key string, e *entry) (Row[T], error) {

@@ -33,7 +33,7 @@ func (t Table[T]) Watch(ctx context.Context, prefix string, from int64, each fun
 			if ev.Type == mvccpb.DELETE {
 				out.Deleted = true
 			} else {
-				row, err := t.row(key, newEntry(ev.Kv))
+				row, err := t.row(key, newEntry(t.name+key, ev.Kv))
 				if err != nil {
 					return err
 				}

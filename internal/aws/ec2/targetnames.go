@@ -71,7 +71,14 @@ func (s *Service) lookUpNames(in scope, input any) ([]namedID, error) {
 	case *ec2.ReleaseAddressInput:
 		return address(request.AllocationId, request.PublicIp)
 	case *ec2.AssociateAddressInput:
-		return address(request.AllocationId, request.PublicIp)
+		ids, err := address(request.AllocationId, request.PublicIp)
+		if err != nil || request.InstanceId == nil || request.NetworkInterfaceId != nil {
+			return ids, err
+		}
+		found, err := s.interfacesOf(in, *request.InstanceId)
+		return append(ids, idsOf(found, func(r record.NetworkInterface) []namedID {
+			return []namedID{{types.ResourceTypeNetworkInterface, r.ID}}
+		})...), err
 	case *ec2.DisassociateAddressInput:
 		found, err := s.addresses.list(in, func(r record.Address) bool {
 			return r.AssociationID != "" && (r.AssociationID == aws.ToString(request.AssociationId) ||

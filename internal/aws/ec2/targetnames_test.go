@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
@@ -38,6 +39,8 @@ func TestDeniedByWhateverName(t *testing.T) {
 	}
 	newACL := *must[*ec2.CreateNetworkAclOutput](t)(w.CreateNetworkAcl(ctx, &ec2.CreateNetworkAclInput{VpcId: &vpc})).NetworkAcl.NetworkAclId
 	block := must[*ec2.AssociateVpcCidrBlockOutput](t)(w.AssociateVpcCidrBlock(ctx, &ec2.AssociateVpcCidrBlockInput{VpcId: &vpc, CidrBlock: p("10.1.0.0/16")})).CidrBlockAssociation.AssociationId
+	machine := w.run(ec2.RunInstancesInput{SubnetId: &subnet})
+	instance, primary := *machine.InstanceId, *machine.NetworkInterfaces[0].NetworkInterfaceId
 
 	before := w.dump()
 	for _, test := range []struct {
@@ -71,6 +74,12 @@ func TestDeniedByWhateverName(t *testing.T) {
 		}},
 		{"associate an address by itself", *address.AllocationId, func() error {
 			_, err := w.AssociateAddress(ctx, &ec2.AssociateAddressInput{PublicIp: address.PublicIp, NetworkInterfaceId: &ni, AllowReassociation: aws.Bool(true)})
+			return err
+		}},
+		{"associate an address with the only interface of an instance", primary, func() error {
+			_, err := w.AssociateAddress(ctx, &ec2.AssociateAddressInput{
+				AllocationId: address.AllocationId, InstanceId: &instance,
+			})
 			return err
 		}},
 		{"disassociate an address", *held.AllocationId, func() error {
@@ -107,5 +116,89 @@ func TestDeniedByWhateverName(t *testing.T) {
 	}
 	if w.dump() != before {
 		t.Error("denied requests changed the store")
+	}
+}
+
+// A request that is sent again with its client token is authorized as the first was: the token opens nothing.
+func TestClientTokensDoNotReplacePermission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, token := w.ctx(), aws.String("token")
+	vpc := w.vpc("10.0.0.0/16")
+	subnet := w.subnet(vpc, "10.0.0.0/24", "a")
+	template := &types.RequestLaunchTemplateData{ImageId: aws.String(image(t, "x86_64")), InstanceType: "m5.large"}
+	for _, test := range []struct {
+		action string
+		call   func() error
+	}{
+		{"ec2:CreateNetworkAcl", func() error {
+			_, err := w.CreateNetworkAcl(ctx, &ec2.CreateNetworkAclInput{VpcId: &vpc, ClientToken: token})
+			return err
+		}},
+		{"ec2:CreateRouteTable", func() error {
+			_, err := w.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &vpc, ClientToken: token})
+			return err
+		}},
+		{"ec2:CreateEgressOnlyInternetGateway", func() error {
+			_, err := w.CreateEgressOnlyInternetGateway(
+				ctx, &ec2.CreateEgressOnlyInternetGatewayInput{VpcId: &vpc, ClientToken: token},
+			)
+			return err
+		}},
+		{"ec2:CreateNetworkInterface", func() error {
+			_, err := w.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{SubnetId: &subnet, ClientToken: token})
+			return err
+		}},
+		{"ec2:CreateNatGateway", func() error {
+			_, err := w.CreateNatGateway(ctx, &ec2.CreateNatGatewayInput{
+				SubnetId: &subnet, ConnectivityType: types.ConnectivityTypePrivate, ClientToken: token,
+			})
+			return err
+		}},
+		{"ec2:CreateVpcEndpoint", func() error {
+			_, err := w.CreateVpcEndpoint(ctx, &ec2.CreateVpcEndpointInput{
+				VpcId: &vpc, ServiceName: aws.String("com.amazonaws." + region + ".s3"), ClientToken: token,
+			})
+			return err
+		}},
+		{"ec2:CreateLaunchTemplate", func() error {
+			_, err := w.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+				LaunchTemplateName: aws.String("nodes"), LaunchTemplateData: template, ClientToken: token,
+			})
+			return err
+		}},
+		{"ec2:CreateLaunchTemplateVersion", func() error {
+			_, err := w.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
+				LaunchTemplateName: aws.String("nodes"), LaunchTemplateData: template, ClientToken: token,
+			})
+			return err
+		}},
+		{"ec2:RunInstances", func() error {
+			_, err := w.RunInstances(ctx, &ec2.RunInstancesInput{
+				ImageId: template.ImageId, InstanceType: template.InstanceType, SubnetId: &subnet,
+				MinCount: aws.Int32(1), MaxCount: aws.Int32(1), ClientToken: token,
+			})
+			return err
+		}},
+	} {
+		deny := func(deny func(wire.Target) bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.deny = deny
+		}
+		for range 2 {
+			if err := test.call(); err != nil {
+				t.Fatalf("%s: %v", test.action, err)
+			}
+		}
+		before := w.dump()
+		deny(func(t wire.Target) bool { return t.Action == test.action })
+		if got, _, _ := code(test.call()); got != "UnauthorizedOperation" {
+			t.Errorf("%s, sent again by somebody without permission: %q", test.action, got)
+		}
+		deny(nil)
+		if w.dump() != before {
+			t.Errorf("%s changed the store", test.action)
+		}
 	}
 }

@@ -244,6 +244,9 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 	if image.OfEKS(at.account) {
 		return nil, invalidParameter("The images of Amazon EKS are read-only")
 	}
+	if in.ImageTag != nil && tag == "" {
+		return nil, invalidParameter("Invalid parameter at 'imageTag' failed to satisfy constraint: 'must have a length of 1 or more'")
+	}
 	payload := []byte(aws.ToString(in.ImageManifest))
 	mediaType := aws.ToString(in.ImageManifestMediaType)
 	if mediaType == "" {
@@ -271,6 +274,9 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		return nil, err
 	}
 	m, err := s.images.PutManifest(ctx, at.full(name), tag, mediaType, payload)
+	if invalid := (*image.InvalidTag)(nil); errors.As(err, &invalid) {
+		return nil, invalidParameter("Invalid parameter at 'imageTag' failed to satisfy constraint: %v", invalid)
+	}
 	if invalid := (*image.InvalidManifest)(nil); errors.As(err, &invalid) {
 		if missing := invalid.Blobs(); len(missing) > 0 {
 			return nil, &types.LayersNotFoundException{Message: message("Layers with digests '%v' required for pushing image into repository with name '%s' in the registry with id '%s' do not exist", missing, name, at.account)}

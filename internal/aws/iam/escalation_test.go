@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 )
@@ -47,5 +48,44 @@ func TestPolicyARNIsKnownWhateverThePath(t *testing.T) {
 		"Condition":{"ArnNotEquals":{"iam:PolicyARN":"`+adminARN+`"}}}}`))
 	if _, err := delegate.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("odd"), PolicyArn: p(adminARN)}); code(err) != "AccessDenied" {
 		t.Errorf("attached AdministratorAccess: %v", err)
+	}
+}
+
+// What a request would create is authorized as the request describes it, whatever has its name now: that may be gone a
+// moment later. Otherwise who may make bounded users and roles only makes one, and others without a boundary while it
+// is being deleted.
+func TestWhatIsCreatedIsAuthorizedAsAsked(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, p := t.Context(), aws.String
+	boundary := "arn:aws:iam::aws:policy/ReadOnlyAccess"
+	bounded := a.IAM(a.NewUser(t, "bounded", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole"],"Resource":"*",
+		"Condition":{"StringEquals":{"iam:PermissionsBoundary":"`+boundary+`"}}}}`))
+	tagged := a.IAM(a.NewUser(t, "tagged", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["iam:CreateUser","iam:CreateRole","iam:CreateInstanceProfile"],"Resource":"*",
+		"Condition":{"StringEquals":{"aws:ResourceTag/team":"crew"}}}}`))
+	below := a.IAM(a.NewUser(t, "below", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"iam:*","Resource":[
+		"arn:aws:iam::111122223333:user/crew/*","arn:aws:iam::111122223333:role/crew/*","arn:aws:iam::111122223333:group/crew/*","arn:aws:iam::111122223333:instance-profile/crew/*"]}}`))
+	root, crew, tags := a.IAM(a.Root), p("/crew/"), []types.Tag{{Key: p("team"), Value: p("crew")}}
+	must[*iam.CreateUserOutput](t)(root.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"), Path: crew, PermissionsBoundary: &boundary, Tags: tags}))
+	must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: crew, PermissionsBoundary: &boundary, Tags: tags, AssumeRolePolicyDocument: p(trustEKS)}))
+	must[*iam.CreateGroupOutput](t)(root.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("x"), Path: crew}))
+	must[*iam.CreateInstanceProfileOutput](t)(root.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x"), Path: crew, Tags: tags}))
+	for _, test := range []struct {
+		name string
+		err  error
+	}{
+		{"a user without a boundary", second(bounded.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}))},
+		{"a role without a boundary", second(bounded.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), AssumeRolePolicyDocument: p(trustEKS)}))},
+		{"a user without the tag", second(tagged.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x")}))},
+		{"a role without the tag", second(tagged.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), AssumeRolePolicyDocument: p(trustEKS)}))},
+		{"an instance profile without the tag", second(tagged.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x")}))},
+		{"a user elsewhere", second(below.CreateUser(ctx, &iam.CreateUserInput{UserName: p("x"), Path: p("/admins/")}))},
+		{"a role elsewhere", second(below.CreateRole(ctx, &iam.CreateRoleInput{RoleName: p("x"), Path: p("/admins/"), AssumeRolePolicyDocument: p(trustEKS)}))},
+		{"a group elsewhere", second(below.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("x"), Path: p("/admins/")}))},
+		{"an instance profile elsewhere", second(below.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: p("x"), Path: p("/admins/")}))},
+	} {
+		if code(test.err) != "AccessDenied" {
+			t.Errorf("%s: %v", test.name, test.err)
+		}
 	}
 }

@@ -52,7 +52,9 @@ func (s *Service) CreateLogStream(ctx context.Context, in *cloudwatchlogs.Create
 		if _, err := s.streams.Get(ctx, key); err == nil {
 			return nil, alreadyExists("The specified log stream already exists")
 		}
-		stream := record.LogStream{GroupID: group.Value.ID, Name: name, ID: newID(), CreatedAt: s.timestamp()}
+		stream := record.LogStream{
+			Account: group.Value.Account, GroupID: group.Value.ID, Name: name, ID: newID(), CreatedAt: s.timestamp(),
+		}
 		// The group is held, so that no stream is made in one that is deleted meanwhile.
 		err = s.store.Txn(ctx, s.groups.CheckOp(group), s.streams.CreateOp(key, stream))
 		switch {

@@ -293,7 +293,10 @@ func (l logs) CreateLogStream(ctx context.Context, in *cloudwatchlogs.CreateLogS
 		return nil, err
 	}
 	_, err = record.LogStreams(l.store).Create(ctx, record.LogStreamKey(group.Value.ID, *in.LogStreamName),
-		record.LogStream{GroupID: group.Value.ID, Name: *in.LogStreamName, ID: uint64(time.Now().UnixNano())})
+		record.LogStream{
+			Account: group.Value.Account, GroupID: group.Value.ID, Name: *in.LogStreamName,
+			ID: uint64(time.Now().UnixNano()),
+		})
 	if errors.Is(err, store.ErrExists) {
 		err = &logstypes.ResourceAlreadyExistsException{}
 	}

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -30,6 +31,9 @@ func answer(r *Resolver, names map[string][]netip.Addr, q dns.Question) *dns.Msg
 	}
 	if strings.HasSuffix(name, ".in-addr.arpa") {
 		return reverse(r, name, q)
+	}
+	if slices.ContainsFunc(privateIPv6, func(zone string) bool { return isIn(name, zone) }) {
+		return missing(name)
 	}
 	switch {
 	case name == "instance-data.ec2.internal" || name == "instance-data":
@@ -100,6 +104,12 @@ func inVPC(r *Resolver, a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// privateIPv6 are the reverse zones of private and link-local addresses of IPv6: what a host's resolvers know of those
+// is its own network's, and none of a VPC's business (RFC 6303).
+var privateIPv6 = []string{
+	"c.f.ip6.arpa", "d.f.ip6.arpa", "8.e.f.ip6.arpa", "9.e.f.ip6.arpa", "a.e.f.ip6.arpa", "b.e.f.ip6.arpa",
 }
 
 // reverse answers for the addresses of the VPC, and for no others in private ranges there is anybody to ask (RFC 6303).

@@ -66,6 +66,12 @@ func TestAnswers(t *testing.T) {
 		{r, "5.1.1.10.in-addr.arpa.", "PTR", none},
 		{r, "7.9.18.198.in-addr.arpa.", "PTR", "ec2-198-18-9-7.eu-west-1.compute.amazonaws.com."},
 		{r, "8.8.8.8.in-addr.arpa.", "PTR", elsewhere},
+		{r, "1.0.168.192.in-addr.arpa.", "PTR", none}, // of the host's network
+		{r, "1.0.254.169.in-addr.arpa.", "PTR", none},
+		{r, strings.Repeat("1.", 30) + "D.F.ip6.arpa.", "PTR", none},
+		{r, strings.Repeat("1.", 28) + "0.8.e.f.ip6.arpa.", "PTR", none},
+		{r, "d.f.ip6.arpa.", "SOA", none},
+		{r, strings.Repeat("1.", 28) + "1.0.0.2.ip6.arpa.", "PTR", elsewhere},
 		{r, "ec2-198-18-9-7.eu-west-1.compute.amazonaws.com.", "A", "10.0.1.5"},
 		{r, "ec2-198-18-9-8.eu-west-1.compute.amazonaws.com.", "A", "198.18.9.8"},
 		{east, "ec2-198-18-9-7.compute-1.amazonaws.com.", "A", "10.0.1.5"},

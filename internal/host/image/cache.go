@@ -17,6 +17,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
 // What is fetched from public registries is a cache. Everybody in a VPC may ask for any image, so the cache has a
@@ -154,7 +156,7 @@ func (r *Registry) makeRoom(ctx context.Context, repository string, blobs []v1.D
 			}
 		}
 	}
-	short := max(total+c.pending+need-limit, need+leastFree-int64(disk.Bavail)*int64(disk.Bsize))
+	short := max(total+c.pending+need-limit, need+diskspace.Reserve-int64(disk.Bavail)*int64(disk.Bsize))
 	gone := make(map[string][]digest.Digest) // manifests, by repository
 	for _, image := range images {
 		if short <= 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/distribution/distribution/v3"
+	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -149,11 +150,15 @@ func (r *Registry) upload(ctx context.Context, repository, id string) (distribut
 	return upload, err
 }
 
-// PutManifest stores a manifest in a repository, under a tag if there is one.
+// PutManifest stores a manifest in a repository, under a tag if there is one. The error is an [InvalidTag] or an
+// [InvalidManifest], and nothing is stored, for what cannot be.
 func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType string, payload []byte) (Manifest, error) {
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
 		return Manifest{}, err
+	}
+	if _, err := reference.WithTag(repo.Named(), tag); tag != "" && err != nil {
+		return Manifest{}, &InvalidTag{tag}
 	}
 	m, descriptor, err := distribution.UnmarshalManifest(mediaType, payload)
 	if err != nil {

@@ -270,7 +270,11 @@ func (r *Registry) repository(ctx context.Context, full string) (distribution.Re
 	if err != nil {
 		return nil, fmt.Errorf("%q is no repository: %w", full, err)
 	}
-	return r.storage.Repository(ctx, named)
+	repo, err := r.storage.Repository(ctx, named)
+	if err != nil {
+		return nil, fmt.Errorf("open repository %q: %w", full, err)
+	}
+	return checkedRepository{repo}, nil
 }
 
 // isUnknown recognises the ways in which the library says that something is not there.

@@ -9,11 +9,9 @@ import (
 
 	"github.com/dustin/go-humanize"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"golang.org/x/sys/unix"
-)
 
-// leastFree is how many bytes of the data directory's disk images leave: etcd and every cluster stop when it is full.
-const leastFree = 2 << 30
+	"github.com/coracle-eks/coracle/internal/diskspace"
+)
 
 // ErrFull is the error of an upload for which the disk of the data directory has no space.
 var ErrFull = errors.New("the disk of the data directory is nearly full: free some space")
@@ -31,11 +29,7 @@ func (s *space) measure(dir string) (int64, error) {
 	if s.free != nil {
 		return s.free(dir)
 	}
-	var disk unix.Statfs_t
-	if err := unix.Statfs(dir, &disk); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", dir, err)
-	}
-	return int64(disk.Bavail) * int64(disk.Bsize), nil
+	return diskspace.Free(dir)
 }
 
 // reserve reserves the space of blobs, as their descriptors state it, on the disk of dir. release gives it back once the blobs
@@ -55,9 +49,9 @@ func (s *space) reserve(dir string, blobs []v1.Descriptor) (release func(), err 
 		return nil, err
 	}
 	free -= s.reserved
-	if need > free-leastFree {
+	if need > free-diskspace.Reserve {
 		return nil, fmt.Errorf("%w: it has %s, and the disk of the data directory has %s to spare", ErrFull,
-			humanize.IBytes(uint64(need)), humanize.IBytes(uint64(max(0, free-leastFree))))
+			humanize.IBytes(uint64(need)), humanize.IBytes(uint64(max(0, free-diskspace.Reserve))))
 	}
 	s.reserved += need
 	return func() {

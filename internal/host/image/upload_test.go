@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
 // everybody may do everything in all repositories.
@@ -22,7 +24,7 @@ func openOn(t *testing.T) (*Registry, *atomic.Int64) {
 	t.Helper()
 	r := open(t, Options{})
 	free := new(atomic.Int64)
-	free.Store(leastFree + 1<<30)
+	free.Store(diskspace.Reserve + 1<<30)
 	r.space.free = func(string) (int64, error) { return free.Load(), nil }
 	return r, free
 }
@@ -41,15 +43,15 @@ func TestUploadPartsNeedSpace(t *testing.T) {
 		size != 4 {
 		t.Fatalf("with space: %d %t %v", size, added, err)
 	}
-	free.Store(leastFree)
+	free.Store(diskspace.Reserve)
 	if _, added, err := r.AppendUpload(t.Context(), uploadRepository, id, 4, part); !errors.Is(err, ErrFull) || added {
 		t.Errorf("a part on a full disk: %t %v", added, err)
 	}
-	free.Store(leastFree - 1)
+	free.Store(diskspace.Reserve - 1)
 	if _, err := r.StartUpload(t.Context(), uploadRepository); !errors.Is(err, ErrFull) {
 		t.Errorf("an upload on a full disk: %v", err)
 	}
-	free.Store(leastFree + 100)
+	free.Store(diskspace.Reserve + 100)
 	if size, added, err := r.AppendUpload(t.Context(), uploadRepository, id, 4, part); err != nil || !added ||
 		size != 8 {
 		t.Errorf("with space again: %d %t %v", size, added, err)
@@ -115,13 +117,13 @@ func TestPushesNeedSpace(t *testing.T) {
 		status int
 		most   int64 // bytes that are read
 	}{
-		"space":                           {leastFree + 2*size, size, 2 * size, http.StatusAccepted, size},
-		"space, of unknown length":        {leastFree + 2*size, -1, 2 * size, http.StatusAccepted, size},
-		"no space":                        {leastFree + size - 1, size, 2 * size, http.StatusInsufficientStorage, 0},
-		"full meanwhile":                  {leastFree + 2*size, size, bytesPerReservation / 2, http.StatusInternalServerError, bytesPerReservation},
-		"full, of unknown length":         {leastFree - 1, -1, 2 * size, http.StatusInsufficientStorage, 0},
-		"full meanwhile, unknown length":  {leastFree + 2*size, -1, bytesPerReservation / 2, http.StatusInternalServerError, bytesPerReservation},
-		"longer than a layer may be long": {leastFree + 2*size, maxLayer + 1, 2 * size, http.StatusRequestEntityTooLarge, 0},
+		"space":                           {diskspace.Reserve + 2*size, size, 2 * size, http.StatusAccepted, size},
+		"space, of unknown length":        {diskspace.Reserve + 2*size, -1, 2 * size, http.StatusAccepted, size},
+		"no space":                        {diskspace.Reserve + size - 1, size, 2 * size, http.StatusInsufficientStorage, 0},
+		"full meanwhile":                  {diskspace.Reserve + 2*size, size, bytesPerReservation / 2, http.StatusInternalServerError, bytesPerReservation},
+		"full, of unknown length":         {diskspace.Reserve - 1, -1, 2 * size, http.StatusInsufficientStorage, 0},
+		"full meanwhile, unknown length":  {diskspace.Reserve + 2*size, -1, bytesPerReservation / 2, http.StatusInternalServerError, bytesPerReservation},
+		"longer than a layer may be long": {diskspace.Reserve + 2*size, maxLayer + 1, 2 * size, http.StatusRequestEntityTooLarge, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -121,6 +121,7 @@ type Controller struct {
 	keys     sync.Map // EC2Key by instance ID, of the instances seen so far
 	consoled sync.Map // size of the console that was written last, by instance ID
 	skeleton sync.Mutex
+	memory   reservations
 }
 
 // namePrefix is that of the processes that stand for machines; the instance ID follows.
@@ -380,6 +381,7 @@ func (c *Controller) forget(ctx context.Context, key, id string) error {
 	if err := c.discard(ctx, id); err != nil {
 		return err
 	}
+	c.memory.release(id)
 	c.keys.Delete(id)
 	c.consoled.Delete(id)
 	return c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
@@ -387,6 +389,7 @@ func (c *Controller) forget(ctx context.Context, key, id string) error {
 
 // off ends the process of a machine and removes its control group.
 func (c *Controller) off(ctx context.Context, id string) error {
+	defer c.memory.release(id)
 	if err := c.o.Processes.Stop(ctx, namePrefix+id); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
@@ -56,7 +57,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if plugged, err := c.o.Network.Plugged(i.ID); err != nil || !plugged {
 		return false, err
 	}
-	if err := c.capacity(kind); err != nil {
+	if err := c.capacity(i.ID, kind); err != nil {
 		return false, &Failure{noCapacity, err}
 	}
 	image, err := c.o.Images(ctx, i)
@@ -93,14 +94,22 @@ func architecture() string {
 	return instancetype.X86_64
 }
 
-// capacity refuses machines when the host itself would suffer. How much machines could use does not count: they may be overcommitted.
-func (c *Controller) capacity(kind instancetype.Type) error {
-	free, err := availableMemory()
+// capacity refuses machines when the host itself would suffer. How much machines could use does not count: they may be
+// overcommitted. What they take idle does, from the moment at which they are admitted.
+func (c *Controller) capacity(id string, kind instancetype.Type) error {
+	available, err := availableMemory()
 	if err != nil {
 		return err
 	}
-	if free < leastMemory {
-		return fmt.Errorf("there is no capacity for %s: the host has %s of memory left, and a machine needs %s; end other machines, or use a larger host", kind.Name, humanize.IBytes(uint64(free)), humanize.IBytes(leastMemory))
+	host, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	used := func(id string) int64 { return host.Group(c.o.Owner, id).MemoryUsed() }
+	if left, ok := c.memory.reserve(id, available, used, time.Now()); !ok {
+		return fmt.Errorf("there is no capacity for %s: the host has %s of memory left beside what machines need that are "+
+			"starting, and a machine needs %s; end other machines, or use a larger host",
+			kind.Name, humanize.IBytes(uint64(max(left, 0))), humanize.IBytes(leastMemory))
 	}
 	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
 		return err

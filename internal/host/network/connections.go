@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -56,6 +57,50 @@ func connectionTable() uint32 {
 		return usual
 	}
 	return uint32(min(n, 1<<28))
+}
+
+// applyBounded applies rules with bounds, or without any where the kernel cannot have them.
+//
+// A kernel that lacks an expression says ENOENT or EOPNOTSUPP. It says so, too, when somebody else changes tables or
+// links at the same time. So it is asked by itself what it can; when that is all, the rules that are in force stay, and
+// the error has the pass repeated.
+func (n *Network) applyBounded(apply, probe func(connectionBounds) error) error {
+	bounds := boundsOf(connectionTable())
+	err := apply(bounds)
+	if err == nil {
+		n.unbounded.Store(false)
+	}
+	if !isNotSupported(err) {
+		return err
+	}
+	if missing := probe(bounds); !isNotSupported(missing) {
+		return fmt.Errorf("bound the connections of VPCs to the internet: %w", errors.Join(err, missing))
+	}
+	if n.unbounded.CompareAndSwap(false, true) {
+		n.o.Log.Warn("the kernel cannot bound the connections of VPCs to the internet (it needs CONFIG_NFT_CONNLIMIT, "+
+			"NFT_LIMIT and NFT_HASH)", "error", err)
+	}
+	return apply(connectionBounds{})
+}
+
+func isNotSupported(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)
+}
+
+// probe returns the kernel's error for a table that has nothing but the bounds, in a
+// network namespace that is nobody else's.
+func (b connectionBounds) probe(namespace int) error {
+	conn, err := nftables.New(nftables.WithNetNSFd(namespace))
+	if err != nil {
+		return fmt.Errorf("nftables: %w", err)
+	}
+	r := &ruleset{name: "coracle-probe"}
+	b.rules(r)
+	if err := r.replace(conn); err != nil {
+		return err
+	}
+	conn.DelTable(&nftables.Table{Name: r.name, Family: nftables.TableFamilyINet})
+	return conn.Flush()
 }
 
 // rules adds the chain "new-connections", which drops the first packet of a connection that is too many.

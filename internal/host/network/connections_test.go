@@ -1,7 +1,9 @@
 package network
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -11,7 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // TestConnectionsToTheInternetAreBounded sends from public addresses through the rules of a host, in namespaces of
@@ -164,5 +168,74 @@ func TestConnectionBoundsLeaveRoomForTheHost(t *testing.T) {
 		if b.rateOf > b.rate/4 || b.most > b.burst/4 || b.list*addressLists > open/4 {
 			t.Errorf("of %d connections one address may have more than a quarter of all: %+v", table, b)
 		}
+	}
+}
+
+// Bounds are given up only where the kernel cannot have them, not when it failed once.
+func TestBoundsAreGivenUpOnlyWhereTheKernelLacksThem(t *testing.T) {
+	t.Parallel()
+	transient := fmt.Errorf("nftables: %w", unix.ENOENT)
+	for name, c := range map[string]struct {
+		apply, probe error // of rules with bounds
+		applied      int   // how often rules were applied
+		unbounded    bool
+		want         error
+	}{
+		"bounded":                    {nil, nil, 1, false, nil},
+		"another error":              {unix.EPERM, nil, 1, false, unix.EPERM},
+		"failed, and the kernel can": {transient, nil, 1, false, unix.ENOENT},
+		"failed, and the probe, too": {transient, unix.ENOBUFS, 1, false, unix.ENOBUFS},
+		"the kernel lacks something": {transient, transient, 2, true, nil},
+		"the kernel lacks a module":  {unix.EOPNOTSUPP, unix.EOPNOTSUPP, 2, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := &Network{o: Options{Log: slog.New(slog.DiscardHandler)}}
+			var applied []connectionBounds
+			err := n.applyBounded(func(b connectionBounds) error {
+				applied = append(applied, b)
+				if b == (connectionBounds{}) {
+					return nil
+				}
+				return c.apply
+			}, func(connectionBounds) error { return c.probe })
+			if !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if len(applied) != c.applied || n.unbounded.Load() != c.unbounded {
+				t.Errorf("rules were applied with %v; unbounded: %v", applied, n.unbounded.Load())
+			}
+		})
+	}
+}
+
+// This kernel, which the tests above show to have bounds, says so.
+func TestAKernelIsAskedForBounds(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("makes network namespaces: needs root")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "probe")
+	if _, err := makeNamespace(path); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeNamespace(path); removeNamespace(dir) })
+	s, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	for range 2 {
+		if err := boundsOf(connectionTable()).probe(int(s.fd())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn, err := nftables.New(nftables.WithNetNSFd(int(s.fd())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tables, err := conn.ListTables(); err != nil || len(tables) != 0 {
+		t.Errorf("the probe leaves %d tables, %v", len(tables), err)
 	}
 }

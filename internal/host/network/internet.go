@@ -127,13 +127,9 @@ func (n *Network) makeHost(s *namespace) error {
 	if err != nil {
 		return err
 	}
-	err = hostRules(n.o.Owner, n.o.PublicRange, neighbours, boundsOf(connectionTable())).apply(self, &n.applied)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) { // what a kernel without an expression says
-		if n.unbounded.CompareAndSwap(false, true) {
-			n.o.Log.Warn("the kernel cannot bound the connections of VPCs to the internet (it needs CONFIG_NFT_CONNLIMIT, NFT_LIMIT and NFT_HASH)", "error", err)
-		}
-		err = hostRules(n.o.Owner, n.o.PublicRange, neighbours, connectionBounds{}).apply(self, &n.applied)
-	}
+	err = n.applyBounded(func(bounds connectionBounds) error {
+		return hostRules(n.o.Owner, n.o.PublicRange, neighbours, bounds).apply(self, &n.applied)
+	}, func(bounds connectionBounds) error { return bounds.probe(int(s.fd())) })
 	if err != nil {
 		return err
 	}

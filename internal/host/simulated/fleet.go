@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -193,8 +192,6 @@ func (f *fleet) connect(ctx context.Context) (corev1client.PodInterface, error) 
 	if err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
 	pods, err := corev1client.NewForConfigAndClient(config, own)
 	if err != nil {
 		return nil, err

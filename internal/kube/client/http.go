@@ -26,11 +26,10 @@ const (
 	MaxAnswer = 32 << 20
 	// MaxEvent is the largest event of a watch, in bytes. Objects in etcd have 1.5 MiB at most.
 	MaxEvent = 4 << 20
-	// MaxValues is the largest number of values (elements, members, arrays and objects) in the JSON of an answer or
-	// event.
+	// MaxValues is the largest number of values (elements, members, arrays and objects) in the JSON of an answer.
 	MaxValues = 1 << 18
-	// MaxProtobuf is the largest event in protobuf, whose values cannot be counted, in bytes.
-	MaxProtobuf = 1 << 20
+	// MaxEventValues is the largest number of values in the JSON of an event, which is one object.
+	MaxEventValues = 1 << 16
 
 	maxHeader = 256 << 10
 
@@ -45,12 +44,11 @@ const (
 var ErrTooLarge = errors.New("more than is read of an API server")
 
 // HTTP returns a client of one API server for clients of client-go. All clients of API servers come from here; the test
-// of
-// internal/rooms refuses others. cluster is the name of the cluster, for errors. The client
+// of internal/rooms refuses others. cluster is the name of the cluster, for errors. The client
 //
 //   - bounds what it reads; see MaxAnswer,
 //   - neither asks for compressed answers nor takes them: a few megabytes unpack to gigabytes,
-//   - asks for JSON and takes nothing else, but for events in protobuf: other formats have ways of their own to grow,
+//   - asks for JSON and takes nothing else, for watches too: what protobuf grows to cannot be told from its bytes,
 //   - does not follow redirects, and
 //   - has connections of its own, which end with CloseIdleConnections and are checked while they are quiet.
 func HTTP(config *rest.Config, cluster string) (*http.Client, error) {
@@ -92,8 +90,8 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, bodyTimeout)
 	}
 	request = request.Clone(ctx)
-	if !isWatch && strings.Contains(request.Header.Get("Accept"), protobuf) {
-		request.Header.Set("Accept", "application/json") // what it grows to can be told
+	if strings.Contains(request.Header.Get("Accept"), protobuf) { // of a client that was configured for it
+		request.Header.Set("Accept", "application/json")
 	}
 	response, err := t.next.RoundTrip(request)
 	if err != nil {
@@ -105,24 +103,20 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		meter: meter{maxBytes: MaxAnswer, maxValues: MaxValues},
 	}
 	if isWatch && response.StatusCode == http.StatusOK {
-		b.meter.maxBytes, b.meter.isStream = MaxEvent, true
+		b.meter.maxBytes, b.meter.maxValues, b.meter.isStream = MaxEvent, MaxEventValues, true
 	}
 	response.Body = b
-	isProtobuf, err := check(request, response)
-	if err != nil {
+	if err := check(response); err != nil {
 		response.Body.Close()
 		return nil, b.failed(err)
-	}
-	if isProtobuf {
-		b.meter.maxBytes, b.meter.isProtobuf = MaxProtobuf, true
 	}
 	return response, nil
 }
 
 // check refuses answers in a form that was not asked for.
-func check(request *http.Request, response *http.Response) (isProtobuf bool, err error) {
+func check(response *http.Response) error {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return false, fmt.Errorf("the answer is encoded as %q, which was not asked for", encoding)
+		return fmt.Errorf("the answer is encoded as %q, which was not asked for", encoding)
 	}
 	full := response.Header.Get("Content-Type")
 	if full == "" {
@@ -132,15 +126,12 @@ func check(request *http.Request, response *http.Response) (isProtobuf bool, err
 	}
 	kind, _, err := mime.ParseMediaType(full)
 	if err != nil {
-		return false, fmt.Errorf("the answer's content type %q: %w", full, err)
+		return fmt.Errorf("the answer's content type %q: %w", full, err)
 	}
-	switch {
-	case kind == "application/json", strings.HasPrefix(kind, "text/"):
-		return false, nil
-	case kind == protobuf && strings.Contains(request.Header.Get("Accept"), protobuf):
-		return true, nil
+	if kind == "application/json" || strings.HasPrefix(kind, "text/") {
+		return nil
 	}
-	return false, fmt.Errorf("the answer's content type is %q, which was not asked for", kind)
+	return fmt.Errorf("the answer's content type is %q, which was not asked for", kind)
 }
 
 const protobuf = "application/vnd.kubernetes.protobuf"
@@ -183,27 +174,17 @@ func (b *body) failed(err error) error {
 
 // meter counts the bytes and values of an answer, or of each event of a stream.
 type meter struct {
-	maxBytes, maxValues  int
-	isStream, isProtobuf bool
+	maxBytes, maxValues int
+	isStream            bool
 
 	bytes, values int
 	// The state of the JSON.
 	depth             int
 	inString, escaped bool
-	// The state of the protobuf: what is left of a frame, and what is known of the length of the next, which is 4
-	// bytes.
-	left, length, lengthBytes int
 }
 
 // add returns an error once the bounds are exceeded.
 func (m *meter) add(p []byte) error {
-	switch {
-	case m.isProtobuf && m.isStream:
-		return m.addFrames(p)
-	case m.isProtobuf:
-		m.bytes += len(p)
-		return m.check()
-	}
 	for _, c := range p {
 		m.bytes++
 		switch {
@@ -230,26 +211,6 @@ func (m *meter) add(p []byte) error {
 	return m.check()
 }
 
-func (m *meter) addFrames(p []byte) error {
-	for len(p) > 0 {
-		if m.left > 0 {
-			n := min(m.left, len(p))
-			m.left, p = m.left-n, p[n:]
-			continue
-		}
-		m.length, p = m.length<<8|int(p[0]), p[1:]
-		if m.lengthBytes++; m.lengthBytes < 4 {
-			continue
-		}
-		m.left, m.bytes = m.length, m.length
-		m.length, m.lengthBytes = 0, 0
-		if err := m.check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (m *meter) check() error {
 	what := "the answer"
 	if m.isStream {
@@ -258,7 +219,7 @@ func (m *meter) check() error {
 	if m.bytes > m.maxBytes {
 		return fmt.Errorf("%s is larger than %d MiB, %w", what, m.maxBytes>>20, ErrTooLarge)
 	}
-	if m.maxValues > 0 && m.values > m.maxValues {
+	if m.values > m.maxValues {
 		return fmt.Errorf("%s has more than %d values, %w", what, m.maxValues, ErrTooLarge)
 	}
 	return nil

@@ -3,16 +3,18 @@ package client
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -162,11 +164,11 @@ func TestEventsOfTenantsAreBounded(t *testing.T) {
 	}{
 		"an endless string":      {tenant{"application/json", "", event + `"`, "a"}, "larger than 4 MiB"},
 		"endless lines":          {tenant{"application/json", "", event, "\n"}, "larger than 4 MiB"},
-		"endless values":         {tenant{"application/json", "", event + "null", ",null"}, "more than 262144 values"},
+		"endless values":         {tenant{"application/json", "", event + "null", ",null"}, "more than 65536 values"},
 		"braces within a string": {tenant{"application/json", "", event + `"`, `\"}]}}}`}, "larger than 4 MiB"},
 		"nothing but line feeds": {tenant{"application/json", "", "", "\n"}, "larger than 4 MiB"},
 		"YAML":                   {tenant{"application/yaml", "", "a: b", ""}, "application/yaml"},
-		"a giant frame":          {tenant{protobuf + ";stream=watch", "", "\x00\x10\x00\x01", "\x00"}, "larger than 1 MiB"},
+		"protobuf":               {tenant{protobuf + ";stream=watch", "", "\x00\x00\x10\x01", "\x00"}, "not asked for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,30 +207,39 @@ func TestWatchesAreNotBoundedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestMeterOfFrames(t *testing.T) {
+// Clients that are configured for protobuf get JSON all the same, lists and watches.
+func TestProtobufIsNotAskedFor(t *testing.T) {
 	t.Parallel()
-	frame := func(n int) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(n)), make([]byte, n)...) }
-	for _, test := range []struct {
-		name   string
-		stream []byte
-		want   error
-	}{
-		{"small frames", bytes.Repeat(frame(300), 10), nil},
-		{"an empty frame", append(frame(0), frame(3)...), nil},
-		{"a large frame after others", append(frame(7), frame(1001)...), ErrTooLarge},
-	} {
-		for _, read := range []int{1, 3, 1 << 20} {
-			m := meter{maxBytes: 1000, isStream: true, isProtobuf: true}
-			var err error
-			for rest := test.stream; len(rest) > 0 && err == nil; {
-				n := min(read, len(rest))
-				err = m.add(rest[:n])
-				rest = rest[n:]
-			}
-			if !errors.Is(err, test.want) {
-				t.Errorf("%s, %d bytes at once: %v, want %v", test.name, read, err, test.want)
-			}
+	asked := make(chan string, 2)
+	requests := requestsOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Accept")
+		http.NotFound(w, r)
+	}), func(c *rest.Config) { c.ContentType, c.AcceptContentTypes = protobuf, protobuf })
+	if _, err := requests.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	if _, err := requests.Watch(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	for _, what := range []string{"a list", "a watch"} {
+		if got := <-asked; got != "application/json" {
+			t.Errorf("%s: Accept: %s", what, got)
 		}
+	}
+}
+
+// The largest thing that a value of three bytes, "{},", can become is a container of a pod.
+func TestAnEventOfEmptyValuesDecodesToLittle(t *testing.T) {
+	t.Parallel()
+	var largest uintptr
+	for _, kind := range []any{
+		corev1.Container{}, corev1.EphemeralContainer{}, corev1.Volume{}, corev1.ContainerStatus{},
+		discoveryv1.Endpoint{}, certificatesv1.CertificateSigningRequest{}, metav1.ManagedFieldsEntry{},
+	} {
+		largest = max(largest, reflect.TypeOf(kind).Size())
+	}
+	if most := largest * MaxEventValues; most > 64<<20 {
+		t.Errorf("an event of %d values decodes to %d MiB", MaxEventValues, most>>20)
 	}
 }
 

@@ -2,7 +2,7 @@
 // ended.
 //
 // It reads the rows of log groups and streams, which internal/aws/logs writes. It deletes events from the store of log events, and
-// the rows of streams whose group is gone; it writes nothing else.
+// the rows of streams whose group is gone. It writes the account into rows of streams that have none, and nothing else.
 //
 // A row that is gone cannot say what it held, so everything that the store of log events holds is compared with the rows there are: when one
 // has gone, at start, and once an hour. The last also finds what was appended to a group while it was being deleted.
@@ -113,7 +113,8 @@ func (l *Lifecycle) clean(ctx context.Context, key string) (reconcile.Result, er
 	return reconcile.Result{Gone: true}, l.cleanStreams(ctx, events.GroupID(id))
 }
 
-// cleanGroups deletes the events and the streams of groups that are gone, and what streams that are gone have left in the others.
+// cleanGroups deletes the events and the streams of groups that are gone, and what streams that are gone have left in
+// the others, whose streams it charges to their account.
 func (l *Lifecycle) cleanGroups(ctx context.Context) error {
 	// What is held is listed before the rows: whatever is written under a row that comes in between is not in the first list.
 	held := l.events.Groups()
@@ -125,13 +126,13 @@ func (l *Lifecycle) cleanGroups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	live := map[uint64]bool{}
+	accounts := map[uint64]string{} // of the groups that are there
 	for _, row := range rows {
-		live[row.Value.ID] = true
+		accounts[row.Value.ID] = row.Value.Account
 	}
 	var failed []error
 	for _, id := range held {
-		if live[uint64(id)] {
+		if _, live := accounts[uint64(id)]; live {
 			failed = append(failed, l.cleanStreams(ctx, id))
 			continue
 		}
@@ -140,13 +141,18 @@ func (l *Lifecycle) cleanGroups(ctx context.Context) error {
 			failed = append(failed, fmt.Errorf("delete the events of log group %d: %w", id, err))
 		}
 	}
-	var remove []store.Op
+	var changes []store.Op
 	for _, row := range streams {
-		if !live[row.Value.GroupID] {
-			remove = append(remove, l.streams.RemoveOp(row.Key))
+		account, live := accounts[row.Value.GroupID]
+		switch {
+		case !live:
+			changes = append(changes, l.streams.RemoveOp(row.Key))
+		case row.Value.Account == "":
+			row.Value.Account = account
+			changes = append(changes, l.streams.UpdateOp(row))
 		}
 	}
-	for ops := range slices.Chunk(remove, 100) { // etcd takes 128 in a transaction
+	for ops := range slices.Chunk(changes, 100) { // etcd takes 128 in a transaction
 		failed = append(failed, l.store.Txn(ctx, ops...))
 	}
 	return errors.Join(failed...)

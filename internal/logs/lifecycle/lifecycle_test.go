@@ -136,6 +136,19 @@ func TestWhatAGroupLeavesGoes(t *testing.T) {
 	eventually.True(t, "the disk space returns", func() bool { return w.events.DiskBytes()-empty < (full-empty)/8 })
 }
 
+// Streams that were written before their rows had an account are charged to their group's.
+func TestStreamsAreChargedToTheAccountOfTheirGroup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) {
+		w.group(1, "g", nil)
+		w.stream(1, 11, "s")
+	})
+	eventually.True(t, "the row has the account of the group", func() bool {
+		row, err := w.streams.Get(t.Context(), record.LogStreamKey(1, "s"))
+		return err == nil && row.Value == record.LogStream{Account: "111122223333", GroupID: 1, Name: "s", ID: 11}
+	})
+}
+
 // A stream's events go with it, also when its name is used again at once.
 func TestWhatAStreamLeavesGoes(t *testing.T) {
 	t.Parallel()

@@ -98,7 +98,7 @@ func (l *logs) group(name string) record.LogGroup {
 func (l *logs) stream(g record.LogGroup, name string) events.StreamID {
 	l.t.Helper()
 	l.seq++
-	st := record.LogStream{GroupID: g.ID, Name: name, ID: l.seq, CreatedAt: time.Now()}
+	st := record.LogStream{Account: g.Account, GroupID: g.ID, Name: name, ID: l.seq, CreatedAt: time.Now()}
 	if _, err := record.LogStreams(l.store).Create(l.t.Context(), record.LogStreamKey(g.ID, name), st); err != nil {
 		l.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
@@ -46,6 +47,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // writeResults makes the file of what a query has found, durably and at once.
 func writeResults(ctx context.Context, path string, f *found) (err error) {
+	if err := diskspace.CheckReserve(filepath.Dir(path)); err != nil {
+		return err
+	}
 	file, err := durable.Create(path, 0o600)
 	if err != nil {
 		return err

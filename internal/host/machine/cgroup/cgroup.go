@@ -141,6 +141,27 @@ func (g Group) limited(controller string) []string {
 	return nil
 }
 
+// MemoryUsed returns how many bytes of memory the group has taken; 0 when there is no such group.
+func (g Group) MemoryUsed() int64 {
+	file := "memory.usage_in_bytes"
+	if g.Host.V2() {
+		file = "memory.current"
+	}
+	dir := g.Dir("memory")
+	if dir == "" {
+		return 0
+	}
+	text, err := read(filepath.Dir(dir), file)
+	if err != nil {
+		return 0
+	}
+	used, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return used
+}
+
 // Limits are the size of a machine.
 type Limits struct {
 	CPUs        int   // virtual CPUs

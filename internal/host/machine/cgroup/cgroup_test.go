@@ -108,6 +108,29 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 	}
 }
 
+func TestMemoryOfAGroup(t *testing.T) {
+	t.Parallel()
+	for file, host := range map[string]Host{
+		"memory.current":        {{Mount: t.TempDir(), V2: true}},
+		"memory.usage_in_bytes": {{Mount: t.TempDir(), Controllers: []string{"memory"}}},
+	} {
+		g := host.Group("owner", "i-1")
+		if got := g.MemoryUsed(); got != 0 {
+			t.Errorf("%s: a group that is not there has %d bytes", file, got)
+		}
+		dir := filepath.Join(host[0].Mount, g.Path)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("4096\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.MemoryUsed(); got != 4096 {
+			t.Errorf("%s: %d bytes, want 4096", file, got)
+		}
+	}
+}
+
 func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
 	t.Parallel()
 	cpus, err := parseCPUs("0-3,8,10-11\n")

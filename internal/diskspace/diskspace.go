@@ -1,0 +1,41 @@
+// Package diskspace measures the disk of the data directory, and says how much of it stays free for what must go on.
+//
+// Many share that disk: etcd, log events, images, the disks of machines. etcd ends when a write of it fails. Therefore
+// those that can wait stop early: images, log events and the results of queries at [Reserve]; then the writes of
+// clusters, and last those of the daemon itself, which etcd refuses (internal/etcd).
+package diskspace
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reserve is how many bytes images, log events and the results of queries leave free.
+const Reserve = 2 << 30
+
+// ErrFull is the error of what would leave less than [Reserve] free.
+var ErrFull = errors.New("the disk is full")
+
+// Free returns how many bytes of the file system of dir a user may still take.
+func Free(dir string) (int64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("measure the free space of %s: %w", dir, err)
+	}
+	return int64(fs.Bavail) * int64(fs.Bsize), nil
+}
+
+// CheckReserve returns ErrFull when less than [Reserve] is free on the disk of dir.
+func CheckReserve(dir string) error {
+	free, err := Free(dir)
+	if err != nil {
+		return err
+	}
+	if free < Reserve {
+		return fmt.Errorf("%w: %d MiB are free for %s, of which %d MiB are reserved for etcd: free some space",
+			ErrFull, free>>20, dir, int64(Reserve)>>20)
+	}
+	return nil
+}

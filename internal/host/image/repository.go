@@ -1,0 +1,86 @@
+package image
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/distribution/distribution/v3"
+	"github.com/distribution/reference"
+	"github.com/google/uuid"
+	"github.com/opencontainers/go-digest"
+)
+
+// checkedRepository is a repository of the library whose callers may name any tag and any upload. The library makes
+// paths of both and validates neither, because its HTTP routes do: "../.." would lead into the repositories of other
+// accounts.
+type checkedRepository struct{ distribution.Repository }
+
+// Tags returns the tags of the repository.
+func (r checkedRepository) Tags(ctx context.Context) distribution.TagService {
+	return checkedTags{r.Repository.Tags(ctx), r.Named()}
+}
+
+// Blobs returns the layers of the repository.
+func (r checkedRepository) Blobs(ctx context.Context) distribution.BlobStore {
+	return checkedBlobs{r.Repository.Blobs(ctx)}
+}
+
+// InvalidTag is the error of a tag that no image can have.
+type InvalidTag struct{ Tag string }
+
+func (e *InvalidTag) Error() string {
+	return fmt.Sprintf("%.150q is no tag: a tag has 1 to 128 letters, digits, '_', '-' and '.', and does not begin with '-' or '.'",
+		e.Tag)
+}
+
+type checkedTags struct {
+	distribution.TagService
+	named reference.Named
+}
+
+func (t checkedTags) valid(tag string) bool {
+	_, err := reference.WithTag(t.named, tag)
+	return err == nil
+}
+
+// Get returns what a tag names. No image has an invalid one.
+func (t checkedTags) Get(ctx context.Context, tag string) (distribution.Descriptor, error) {
+	if !t.valid(tag) {
+		return distribution.Descriptor{}, distribution.ErrTagUnknown{Tag: tag}
+	}
+	return t.TagService.Get(ctx, tag)
+}
+
+// Tag gives an image a tag. The error is an [InvalidTag] for what is none.
+func (t checkedTags) Tag(ctx context.Context, tag string, image distribution.Descriptor) error {
+	if !t.valid(tag) {
+		return &InvalidTag{tag}
+	}
+	return t.TagService.Tag(ctx, tag, image)
+}
+
+// Untag removes a tag. No image has an invalid one.
+func (t checkedTags) Untag(ctx context.Context, tag string) error {
+	if !t.valid(tag) {
+		return distribution.ErrTagUnknown{Tag: tag}
+	}
+	return t.TagService.Untag(ctx, tag)
+}
+
+type checkedBlobs struct{ distribution.BlobStore }
+
+// Resume returns an upload that was begun. Their IDs are UUIDs, written as the library writes them.
+func (b checkedBlobs) Resume(ctx context.Context, id string) (distribution.BlobWriter, error) {
+	if parsed, err := uuid.Parse(id); err != nil || parsed.String() != id {
+		return nil, distribution.ErrBlobUploadUnknown
+	}
+	return b.BlobStore.Resume(ctx, id)
+}
+
+// Stat describes a layer. None has an invalid digest.
+func (b checkedBlobs) Stat(ctx context.Context, layer digest.Digest) (distribution.Descriptor, error) {
+	if layer.Validate() != nil {
+		return distribution.Descriptor{}, distribution.ErrBlobUnknown
+	}
+	return b.BlobStore.Stat(ctx, layer)
+}
