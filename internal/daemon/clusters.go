@@ -19,9 +19,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
-	nodecertificates "github.com/coracle-eks/coracle/internal/cluster/certificates"
-	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
-	"github.com/coracle-eks/coracle/internal/cluster/logging"
+	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
+	"github.com/coracle-eks/coracle/internal/controller/logshipper"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -38,7 +38,7 @@ const authenticatorUser = "eks:authenticator"
 type clusters struct {
 	planes        *controlplane.Controller
 	authenticator *authenticator.Authenticator
-	logging       *logging.Controller
+	logging       *logshipper.Controller
 	controllers   []reconcile.Controller
 }
 
@@ -46,11 +46,11 @@ func (c *clusters) close() error { return c.logging.Close() }
 
 func (d *daemon) openClusters() (*clusters, error) {
 	dir := d.dir.Join("clusters")
-	logs := logging.New(logging.Options{
+	logs := logshipper.New(logshipper.Options{
 		Store:  d.store,
 		Events: d.logs.events,
 		Dir:    dir,
-		Logs: func(account, region string) logging.Logs {
+		Logs: func(account, region string) logshipper.Logs {
 			return cloudwatchlogs.NewFromConfig(d.eksConfig(account, region))
 		},
 		Log: d.log,
@@ -91,9 +91,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 		return nil, err
 	}
 	c.controllers = append(c.controllers, addons.Controllers()...)
-	c.controllers = append(c.controllers, nodecertificates.New(nodecertificates.Options{
+	c.controllers = append(c.controllers, kubeletcsr.New(kubeletcsr.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
-		EC2: func(account, region string) nodecertificates.EC2 { return d.eksEC2(account, region) },
+		EC2: func(account, region string) kubeletcsr.EC2 { return d.eksEC2(account, region) },
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {

@@ -68,9 +68,16 @@ var Rules = []Rule{
 	{"internal/kube/managedfields", nil, append([]string{"github.com/aws"}, world...), "it decodes managed fields: pure"},
 	{"internal/audit", []string{"internal/kube/managedfields", "internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
-	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/kube", "internal/logs/events",
-		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/durable", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/upstream"}, nil,
-		"controllers talk to AWS services as clients do, through the SDK"},
+	{"internal/controller", []string{"internal/ami", "internal/catalogue", "internal/cluster", "internal/crash", "internal/document",
+		"internal/durable", "internal/etcd", "internal/instancetype", "internal/kube", "internal/logs/events", "internal/pki",
+		"internal/port", "internal/process", "internal/reconcile", "internal/record", "internal/store", "internal/upstream",
+		"kubernetes"}, []string{"os/exec", "github.com/vishvananda/netlink"},
+		"controllers reconcile what the store has; they talk to AWS services as clients do, through the SDK"},
+	{"internal/cluster/apiserver", []string{"internal/kube/client", "internal/reconcile", "internal/record", "internal/store"}, nil,
+		"connections to API servers, for whichever controller"},
+	{"internal/cluster/authenticator", []string{"internal/aws/eks/accesspolicy", "internal/controller/logshipper", "internal/document",
+		"internal/kube/client", "internal/pki", "internal/record", "internal/store"}, nil,
+		"it answers API servers, and reconciles nothing"},
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
 	{"internal/crash", nil, nil, "every room may be crashed"},
@@ -97,7 +104,7 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"internal/cluster/inspect", []string{"internal/admin", "internal/catalogue", "internal/cluster/addon", "internal/kube/client",
+	{"internal/cluster/inspect", []string{"internal/admin", "internal/catalogue", "internal/controller/addon", "internal/kube/client",
 		"internal/fields", "internal/outbound", "internal/record", "internal/store"}, []string{"os/exec"},
 		"it reads objects for coracle fields, and changes none"},
 	{"internal/status", []string{"internal/admin", "internal/connlimit", "internal/datadir", "internal/etcd",

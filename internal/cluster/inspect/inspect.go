@@ -16,7 +16,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/catalogue"
-	"github.com/coracle-eks/coracle/internal/cluster/addon"
+	"github.com/coracle-eks/coracle/internal/controller/addon"
 	"github.com/coracle-eks/coracle/internal/fields"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
