@@ -16,10 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
-	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
+	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
+	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
 	"github.com/coracle-eks/coracle/internal/controller/logshipper"
 	"github.com/coracle-eks/coracle/internal/pki"
@@ -101,13 +102,15 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}
 	c.controllers = append(c.controllers, groups.Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
-	c.controllers = append(c.controllers, group.New(group.Options{
+	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, Front: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
-		EC2: func(account, region, role string) group.EC2 {
+		EC2: func(account, region, role string) autoscalinggroup.EC2 {
 			return ec2.NewFromConfig(d.front.config(region, d.front.identity.ServiceRoleCredentials(account, path.Base(role), "AutoScaling")))
 		},
 	}).Controllers()...)
-	c.controllers = append(c.controllers, lifecycle.New(lifecycle.Options{Store: d.store, EC2: d.front.ec2}).Controllers()...)
+	c.controllers = append(c.controllers, instance.New(instance.Options{
+		Store: d.store, EC2: ec2service.NewInstanceLifecycle(d.front.ec2),
+	}).Controllers()...)
 	return c, nil
 }
 

@@ -34,12 +34,12 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
-	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
+	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/controller/nodegroup"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -122,10 +122,10 @@ func newWorld(t *testing.T, options nodegroup.Options) *world {
 		})
 	}
 	t.Cleanup(func() { cancel(); running.Wait() })
-	run(lifecycle.New(lifecycle.Options{Store: w.store, EC2: front}).Controllers()...)
-	run(group.New(group.Options{
+	run(instance.New(instance.Options{Store: w.store, EC2: ec2service.NewInstanceLifecycle(front)}).Controllers()...)
+	run(autoscalinggroup.New(autoscalinggroup.Options{
 		Store: w.store, Front: autoscalingservice.NewUpkeep(autoscalingservice.Options{Store: w.store}), Log: quiet,
-		EC2: func(string, string, string) group.EC2 { return ec2.NewFromConfig(w.aws("ASIAROLE")) },
+		EC2: func(string, string, string) autoscalinggroup.EC2 { return ec2.NewFromConfig(w.aws("ASIAROLE")) },
 	}).Controllers()...)
 	run(
 		reconcile.Controller{Name: "hardware", Reconcile: w.hardware, Workers: 4, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")}},

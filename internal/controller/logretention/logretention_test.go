@@ -1,4 +1,4 @@
-package lifecycle_test
+package logretention_test
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/coracle-eks/coracle/internal/controller/logretention"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/logs/events"
-	"github.com/coracle-eks/coracle/internal/logs/lifecycle"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -47,7 +47,7 @@ func newWorld(t *testing.T, prepare func(*world)) *world {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	l := lifecycle.New(lifecycle.Options{Store: s, Events: w.events, Clock: w.clock})
+	l := logretention.New(logretention.Options{Store: s, Events: w.events, Clock: w.clock})
 	go func() { done <- reconcile.Run(ctx, slog.New(slog.DiscardHandler), l.Controllers()...) }()
 	t.Cleanup(func() {
 		cancel()

@@ -1,12 +1,13 @@
-// Package lifecycle deletes log events: those of groups and streams that are gone, and those that a group's retention has
-// ended.
+// Package logretention deletes log events that have passed the retention of their log group, and those of deleted groups
+// and streams.
 //
-// It reads the rows of log groups and streams, which internal/aws/logs writes. It deletes events from the store of log events, and
-// the rows of streams whose group is gone; it writes nothing else.
+// It reads the records of log groups and streams, which internal/aws/logs writes. It deletes events from the store of log
+// events, and the records of streams whose group was deleted; it writes nothing else.
 //
-// A row that is gone cannot say what it held, so everything that the store of log events holds is compared with the rows there are: when one
-// has gone, at start, and once an hour. The last also finds what was appended to a group while it was being deleted.
-package lifecycle
+// A deleted record does not tell what it held. The controller therefore compares the contents of the store of log events
+// with the existing records: when a record was deleted, at start, and once an hour. The hourly pass also finds events that
+// were appended to a group while it was being deleted.
+package logretention
 
 import (
 	"context"
@@ -28,7 +29,7 @@ import (
 // interval is how often retention is applied, and leftovers are looked for, when nothing changes.
 const interval = time.Hour
 
-// Options are what a Lifecycle needs.
+// Options are what a Controller needs.
 type Options struct {
 	Store  *store.Store
 	Events *events.Store
@@ -36,8 +37,8 @@ type Options struct {
 	Log    *slog.Logger     // slog.Default() when nil
 }
 
-// Lifecycle deletes log events.
-type Lifecycle struct {
+// Controller deletes log events.
+type Controller struct {
 	groups  store.Table[record.LogGroup]
 	streams store.Table[record.LogStream]
 	store   *store.Store
@@ -46,52 +47,52 @@ type Lifecycle struct {
 	log     *slog.Logger
 }
 
-// New returns a Lifecycle over both stores.
-func New(o Options) *Lifecycle {
+// New returns a Controller over both stores.
+func New(o Options) *Controller {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Lifecycle{groups: record.LogGroups(o.Store), streams: record.LogStreams(o.Store), store: o.Store, events: o.Events, clock: o.Clock, log: o.Log}
+	return &Controller{groups: record.LogGroups(o.Store), streams: record.LogStreams(o.Store), store: o.Store, events: o.Events, clock: o.Clock, log: o.Log}
 }
 
-// Controllers are what has to run. Log events are on one machine, so every daemon runs them, whoever leads.
-func (l *Lifecycle) Controllers() []reconcile.Controller {
+// Controllers returns what reconcile.Run runs. Log events are local to a machine, so every daemon runs them, leader or not.
+func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{
 		{
 			Name:      "log-retention",
-			Reconcile: l.retain,
-			Sources:   []reconcile.Source{reconcile.Table(l.groups, "")},
+			Reconcile: c.retain,
+			Sources:   []reconcile.Source{reconcile.Table(c.groups, "")},
 			Resync:    interval,
-			Clock:     l.clock,
+			Clock:     c.clock,
 		},
 		{
 			Name:      "log-leftovers",
-			Reconcile: l.clean,
+			Reconcile: c.clean,
 			Sources: []reconcile.Source{
 				once(all),
-				replaced(l.groups, func(g record.LogGroup) uint64 { return g.ID }, func(string) string { return all }),
-				replaced(l.streams, func(s record.LogStream) uint64 { return s.ID }, func(key string) string { return store.Parts(key)[0] }),
+				replaced(c.groups, func(g record.LogGroup) uint64 { return g.ID }, func(string) string { return all }),
+				replaced(c.streams, func(s record.LogStream) uint64 { return s.ID }, func(key string) string { return store.Parts(key)[0] }),
 			},
 			Resync: interval,
-			Clock:  l.clock,
+			Clock:  c.clock,
 		},
 	}
 }
 
 // retain deletes the events of a group that are older than its retention.
-func (l *Lifecycle) retain(ctx context.Context, key string) (reconcile.Result, error) {
-	row, err := l.groups.Get(ctx, key)
+func (c *Controller) retain(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := c.groups.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return reconcile.Result{Gone: true}, nil
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	if days := row.Value.RetentionDays; days > 0 {
-		before := l.clock.Now().Add(-time.Duration(days) * 24 * time.Hour).UnixMilli()
-		if err := l.events.Expire(events.GroupID(row.Value.ID), before); err != nil {
+		before := c.clock.Now().Add(-time.Duration(days) * 24 * time.Hour).UnixMilli()
+		if err := c.events.Expire(events.GroupID(row.Value.ID), before); err != nil {
 			return reconcile.Result{}, fmt.Errorf("expire events of log group %s: %w", row.Value.Name, err)
 		}
 	}
@@ -102,26 +103,26 @@ func (l *Lifecycle) retain(ctx context.Context, key string) (reconcile.Result, e
 const all = "*"
 
 // clean deletes what belongs to no row.
-func (l *Lifecycle) clean(ctx context.Context, key string) (reconcile.Result, error) {
+func (c *Controller) clean(ctx context.Context, key string) (reconcile.Result, error) {
 	if key == all {
-		return reconcile.Result{}, l.cleanGroups(ctx)
+		return reconcile.Result{}, c.cleanGroups(ctx)
 	}
 	id, err := strconv.ParseUint(key, 16, 64)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("log-streams has a row of the group %q, which is no ID: %w", key, err)
 	}
-	return reconcile.Result{Gone: true}, l.cleanStreams(ctx, events.GroupID(id))
+	return reconcile.Result{Gone: true}, c.cleanStreams(ctx, events.GroupID(id))
 }
 
 // cleanGroups deletes the events and the streams of groups that are gone, and what streams that are gone have left in the others.
-func (l *Lifecycle) cleanGroups(ctx context.Context) error {
+func (c *Controller) cleanGroups(ctx context.Context) error {
 	// What is held is listed before the rows: whatever is written under a row that comes in between is not in the first list.
-	held := l.events.Groups()
-	streams, err := l.streams.List(ctx, "")
+	held := c.events.Groups()
+	streams, err := c.streams.List(ctx, "")
 	if err != nil {
 		return err
 	}
-	rows, err := l.groups.List(ctx, "")
+	rows, err := c.groups.List(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -132,30 +133,30 @@ func (l *Lifecycle) cleanGroups(ctx context.Context) error {
 	var failed []error
 	for _, id := range held {
 		if live[uint64(id)] {
-			failed = append(failed, l.cleanStreams(ctx, id))
+			failed = append(failed, c.cleanStreams(ctx, id))
 			continue
 		}
-		l.log.Debug("deleting the events of a log group that is gone", "id", uint64(id))
-		if err := l.events.DeleteGroup(id); err != nil {
+		c.log.Debug("deleting the events of a log group that is gone", "id", uint64(id))
+		if err := c.events.DeleteGroup(id); err != nil {
 			failed = append(failed, fmt.Errorf("delete the events of log group %d: %w", id, err))
 		}
 	}
 	var remove []store.Op
 	for _, row := range streams {
 		if !live[row.Value.GroupID] {
-			remove = append(remove, l.streams.RemoveOp(row.Key))
+			remove = append(remove, c.streams.RemoveOp(row.Key))
 		}
 	}
 	for ops := range slices.Chunk(remove, 100) { // etcd takes 128 in a transaction
-		failed = append(failed, l.store.Txn(ctx, ops...))
+		failed = append(failed, c.store.Txn(ctx, ops...))
 	}
 	return errors.Join(failed...)
 }
 
 // cleanStreams deletes the events of a group's streams that are gone.
-func (l *Lifecycle) cleanStreams(ctx context.Context, group events.GroupID) error {
-	held := l.events.Streams(group) // before the rows, as above
-	rows, err := l.streams.List(ctx, record.LogStreamKey(uint64(group), ""))
+func (c *Controller) cleanStreams(ctx context.Context, group events.GroupID) error {
+	held := c.events.Streams(group) // before the rows, as above
+	rows, err := c.streams.List(ctx, record.LogStreamKey(uint64(group), ""))
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (l *Lifecycle) cleanStreams(ctx context.Context, group events.GroupID) erro
 	var failed []error
 	for _, id := range held {
 		if !live[id] {
-			if err := l.events.DeleteStream(group, id); err != nil {
+			if err := c.events.DeleteStream(group, id); err != nil {
 				failed = append(failed, fmt.Errorf("delete the events of stream %d of log group %d: %w", id, group, err))
 			}
 		}

@@ -13,53 +13,53 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Aftermath does what follows for an instance's rows from what is observed of its machine. It is how internal/aws/ec2/lifecycle writes
-// rows whose writer is this package.
-type Aftermath struct{ s *Service }
+// InstanceLifecycle updates the records of instances when the observed state of their machines changes. The controller
+// internal/controller/instance calls it, because only this package writes these records.
+type InstanceLifecycle struct{ s *Service }
 
-// NewAftermath is the aftermath of a service's instances.
-func NewAftermath(s *Service) Aftermath { return Aftermath{s} }
+// NewInstanceLifecycle returns the lifecycle of the instances of a service.
+func NewInstanceLifecycle(s *Service) InstanceLifecycle { return InstanceLifecycle{s} }
 
 // KeepTerminated is how long a terminated instance is still shown.
 const KeepTerminated = time.Hour
 
 // within is the scope of work that nobody asked for.
-func (a Aftermath) within(ctx context.Context, r record.Instance) scope {
+func (l InstanceLifecycle) within(ctx context.Context, r record.Instance) scope {
 	return scope{Context: ctx, account: r.Account, region: r.Region}
 }
 
-// Follow brings one instance about, whose key that is. It is level-triggered. again is when something is due that no row will tell of; gone says
-// that nothing is left of the instance.
-func (a Aftermath) Follow(ctx context.Context, key string) (again time.Duration, gone bool, err error) {
-	row, err := a.s.instances.table.Get(ctx, key)
+// Reconcile reconciles the instance with the given key. again is the delay until the next time-driven step, 0 when there is
+// none; gone reports whether nothing is left of the instance.
+func (l InstanceLifecycle) Reconcile(ctx context.Context, key string) (again time.Duration, gone bool, err error) {
+	row, err := l.s.instances.table.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, true, nil
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	r, in := row.Value, a.within(ctx, row.Value)
-	machine := a.s.machine(in, r)
-	now := a.s.now().UTC()
+	r, in := row.Value, l.within(ctx, row.Value)
+	machine := l.s.machine(in, r)
+	now := l.s.now().UTC()
 	switch {
 	case machine.State == types.InstanceStateNameTerminated:
-		return a.bury(in, r, machine, now)
+		return l.bury(in, r, machine, now)
 	case r.Wanted == types.InstanceStateNameRunning && machine.PoweredOff && machine.Boot >= r.Boot:
-		return 0, false, a.shutDown(in, r)
+		return 0, false, l.shutDown(in, r)
 	case r.Wanted == types.InstanceStateNameRunning && !r.SpotInterruption.IsZero():
 		if due := r.SpotInterruption.Sub(now); due > 0 {
 			return due, false, nil
 		}
-		return 0, false, a.interrupt(in, r)
+		return 0, false, l.interrupt(in, r)
 	}
 	return 0, false, nil
 }
 
 // shutDown does what the instance's shutdown behaviour says after somebody has shut it down from inside.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-initiated-shutdown-behavior.html
-func (a Aftermath) shutDown(in scope, r record.Instance) error {
+func (l InstanceLifecycle) shutDown(in scope, r record.Instance) error {
 	const code, message, who = "Client.InstanceInitiatedShutdown", "Instance initiated shutdown", "Client.InstanceInitiatedShutdown"
-	return a.edit(in, r, func(c *change, r *record.Instance) error {
+	return l.edit(in, r, func(c *change, r *record.Instance) error {
 		// Between the looks another start may have been wanted.
 		if m := c.s.machine(c.scope, *r); r.Wanted != types.InstanceStateNameRunning || !m.PoweredOff || m.Boot < r.Boot {
 			return nil
@@ -78,8 +78,8 @@ const SpotNotice = 2 * time.Minute
 
 // Interrupt gives a spot instance, of whichever account and region it is, notice that it is taken away: at the time that is given back. Nothing
 // changes for one that has notice already.
-func (a Aftermath) Interrupt(ctx context.Context, id string) (at time.Time, err error) {
-	rows, err := a.s.instances.table.List(ctx, "")
+func (l InstanceLifecycle) Interrupt(ctx context.Context, id string) (at time.Time, err error) {
+	rows, err := l.s.instances.table.List(ctx, "")
 	if err != nil {
 		return at, err
 	}
@@ -88,7 +88,7 @@ func (a Aftermath) Interrupt(ctx context.Context, id string) (at time.Time, err 
 		return at, wire.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 	}
 	r := rows[i].Value
-	err = a.edit(a.within(ctx, r), r, func(c *change, r *record.Instance) error {
+	err = l.edit(l.within(ctx, r), r, func(c *change, r *record.Instance) error {
 		switch {
 		case r.Lifecycle != types.InstanceLifecycleTypeSpot:
 			return wire.Errorf("UnsupportedOperation", "The instance '%s' is not a Spot Instance: EC2 interrupts no other", id)
@@ -96,7 +96,7 @@ func (a Aftermath) Interrupt(ctx context.Context, id string) (at time.Time, err 
 			return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in the 'running' state", id)
 		}
 		if r.SpotInterruption.IsZero() {
-			r.SpotInterruption = a.s.now().UTC().Add(SpotNotice).Truncate(time.Second)
+			r.SpotInterruption = l.s.now().UTC().Add(SpotNotice).Truncate(time.Second)
 		}
 		at = r.SpotInterruption
 		return nil
@@ -105,8 +105,8 @@ func (a Aftermath) Interrupt(ctx context.Context, id string) (at time.Time, err 
 }
 
 // interrupt takes a spot instance away.
-func (a Aftermath) interrupt(in scope, r record.Instance) error {
-	return a.edit(in, r, func(c *change, r *record.Instance) error {
+func (l InstanceLifecycle) interrupt(in scope, r record.Instance) error {
+	return l.edit(in, r, func(c *change, r *record.Instance) error {
 		if r.Wanted == types.InstanceStateNameRunning {
 			c.terminate(r, spotTermination, "Spot instance termination", spotTermination)
 		}
@@ -114,20 +114,20 @@ func (a Aftermath) interrupt(in scope, r record.Instance) error {
 	})
 }
 
-func (a Aftermath) edit(in scope, r record.Instance, edit func(c *change, r *record.Instance) error) error {
-	return a.s.commit(in, nil, func(c *change) error {
-		return a.s.instances.edit(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
+func (l InstanceLifecycle) edit(in scope, r record.Instance, edit func(c *change, r *record.Instance) error) error {
+	return l.s.commit(in, nil, func(c *change) error {
+		return l.s.instances.edit(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
 	})
 }
 
 // bury takes a terminated instance's things away, and after a while its rows.
-func (a Aftermath) bury(in scope, r record.Instance, machine record.Machine, now time.Time) (again time.Duration, gone bool, err error) {
-	holds, err := a.holds(in, r)
+func (l InstanceLifecycle) bury(in scope, r record.Instance, machine record.Machine, now time.Time) (again time.Duration, gone bool, err error) {
+	holds, err := l.holds(in, r)
 	if err != nil {
 		return 0, false, err
 	}
 	if r.Wanted != types.InstanceStateNameTerminated { // it ended, or never began, by itself
-		return 0, false, a.edit(in, r, func(c *change, r *record.Instance) error {
+		return 0, false, l.edit(in, r, func(c *change, r *record.Instance) error {
 			code, message := machine.FailureCode, machine.Failure
 			if code == "" {
 				code, message = "Server.InternalError", "The machine has ended"
@@ -137,20 +137,20 @@ func (a Aftermath) bury(in scope, r record.Instance, machine record.Machine, now
 		})
 	}
 	if holds {
-		return 0, false, a.strip(in, r)
+		return 0, false, l.strip(in, r)
 	}
 	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
 		return left, false, nil
 	}
-	err = a.s.commit(in, nil, func(c *change) error {
-		fleet := sound(a.s.tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
-		r, err := a.s.instances.remove(c, r.ID)
+	err = l.s.commit(in, nil, func(c *change) error {
+		fleet := sound(l.s.tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
+		r, err := l.s.instances.remove(c, r.ID)
 		if err != nil {
 			return err
 		}
 		if r.SpotInstanceRequestID != "" {
-			if _, err := a.s.spotRequests.table.Get(c, c.key(r.SpotInstanceRequestID)); err == nil {
-				if _, err := a.s.spotRequests.remove(c, r.SpotInstanceRequestID); err != nil {
+			if _, err := l.s.spotRequests.table.Get(c, c.key(r.SpotInstanceRequestID)); err == nil {
+				if _, err := l.s.spotRequests.remove(c, r.SpotInstanceRequestID); err != nil {
 					return err
 				}
 			}
@@ -164,27 +164,27 @@ func (a Aftermath) bury(in scope, r record.Instance, machine record.Machine, now
 }
 
 // holds reports whether anything is attached to an instance.
-func (a Aftermath) holds(in scope, r record.Instance) (bool, error) {
+func (l InstanceLifecycle) holds(in scope, r record.Instance) (bool, error) {
 	if len(r.BlockDevices) > 0 {
 		return true, nil
 	}
-	interfaces, err := a.s.interfacesOf(in, r.ID)
+	interfaces, err := l.s.interfacesOf(in, r.ID)
 	return len(interfaces) > 0, err
 }
 
 // strip takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each interface is a change of its
 // own, because it may have many addresses.
-func (a Aftermath) strip(in scope, r record.Instance) error {
-	interfaces, err := a.s.interfacesOf(in, r.ID)
+func (l InstanceLifecycle) strip(in scope, r record.Instance) error {
+	interfaces, err := l.s.interfacesOf(in, r.ID)
 	if err != nil {
 		return err
 	}
 	for _, ni := range interfaces {
-		if err := a.s.commit(in, nil, func(c *change) error { return c.unplug(ni.ID, r.ID) }); err != nil {
+		if err := l.s.commit(in, nil, func(c *change) error { return c.unplug(ni.ID, r.ID) }); err != nil {
 			return err
 		}
 	}
-	return a.edit(in, r, func(c *change, r *record.Instance) error { return c.dropVolumes(r) })
+	return l.edit(in, r, func(c *change, r *record.Instance) error { return c.dropVolumes(r) })
 }
 
 // unplug ends the attachment of an interface to an instance that has ended, if it is still attached to it.

@@ -1,17 +1,20 @@
-// Package group makes Auto Scaling groups so: it launches, replaces and terminates instances as a client of EC2, under the
-// service-linked role of Auto Scaling.
+// Package autoscalinggroup reconciles Auto Scaling groups: it launches, replaces and terminates instances as a client of
+// EC2, under the service-linked role of Auto Scaling.
 //
-// It reads what is wanted of a group and of its instances ([record.AutoScalingGroup], [record.AutoScalingOrder]) and what there is of the
-// instances ([record.Instance], [record.Machine]). It alone writes the members of a group ([record.AutoScalingInstance]), its scaling activities
-// ([record.AutoScalingActivity]) and where it stands with it ([record.AutoScalingGroupStatus]).
+// It reads the desired state of groups and of their instances ([record.AutoScalingGroup], [record.AutoScalingOrder]) and
+// the observed state of instances ([record.Instance], [record.Machine]). It is the only writer of the instances of a group
+// ([record.AutoScalingInstance]), of its scaling activities ([record.AutoScalingActivity]) and of its status
+// ([record.AutoScalingGroupStatus]).
 //
-// An instance goes through Pending, InService, Terminating, with a wait for lifecycle hooks before the second and after the third:
-// lifecycle.go. Beside those that serve there may be a pool of instances that are ready to: warmpool.go. Which instance is launched where is in pool.go and launch.go, which goes first in terminate.go, which is ill in
-// health.go, what is replaced by an instance refresh in refresh.go, and before a spot instance is interrupted in interruption.go. How activities are worded is in cause.go.
+// An instance passes through Pending, InService and Terminating, and waits for lifecycle hooks before the second and after
+// the third (lifecycle.go). A warm pool holds instances that are ready to enter service (warmpool.go). pool.go and
+// launch.go choose the subnet and the type of new instances, terminate.go applies the termination policies, health.go
+// finds unhealthy instances, refresh.go replaces instances in an instance refresh, interruption.go replaces spot instances
+// before they are interrupted, and cause.go words the activities.
 //
-// A launch is written down before EC2 is asked, with the client token that it is asked with. Killed in between, the controller asks again and is told
-// of the same instances: none is launched twice, and none is lost.
-package group
+// Each launch is recorded, with its client token, before EC2 is called. A controller that was killed in between repeats
+// the call and receives the same instances: no instance is launched twice, and none is lost.
+package autoscalinggroup
 
 import (
 	"context"
@@ -34,7 +37,7 @@ var (
 	crashLaunched = crash.At("autoscaling/launched")
 )
 
-// EC2 is what of Amazon EC2 a group needs; *ec2.Client has it.
+// EC2 is the subset of the EC2 API that groups use. *ec2.Client implements it.
 type EC2 interface {
 	DescribeLaunchTemplateVersions(context.Context, *ec2.DescribeLaunchTemplateVersionsInput, ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplateVersionsOutput, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput, ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error)
@@ -45,13 +48,14 @@ type EC2 interface {
 	DeleteTags(context.Context, *ec2.DeleteTagsInput, ...func(*ec2.Options)) (*ec2.DeleteTagsOutput, error)
 }
 
-// Front is the Auto Scaling front, which alone writes what is wanted of groups.
+// Front is the part of the Auto Scaling API layer that the controller calls: only internal/aws/autoscaling writes the desired
+// state of groups.
 type Front interface {
-	// RunSchedule carries out the scheduled actions of a group that are due, and says when the next is; zero: never.
+	// RunSchedule runs the scheduled actions of a group that are due, and returns the time of the next one; zero: never.
 	RunSchedule(ctx context.Context, account, region, group string) (next time.Time, err error)
-	// Refreshed gives a group the configuration that an instance refresh has brought about.
+	// Refreshed updates a group to the configuration that an instance refresh has rolled out.
 	Refreshed(ctx context.Context, account, region, group, refreshID string) error
-	// WarmPoolGone takes a warm pool off its group that was being deleted and has no instances any more.
+	// WarmPoolGone removes a warm pool from its group when it is being deleted and has no instances left.
 	WarmPoolGone(ctx context.Context, account, region, group string) error
 }
 
@@ -65,7 +69,7 @@ type Options struct {
 	Log   *slog.Logger     // slog.Default() when nil
 }
 
-// Controller makes groups so.
+// Controller reconciles Auto Scaling groups.
 type Controller struct {
 	o          Options
 	store      *store.Store
@@ -103,7 +107,7 @@ func New(o Options) *Controller {
 	}
 }
 
-// Controllers are what reconcile runs. Keys are those of groups.
+// Controllers returns what reconcile.Run runs. Keys are those of groups.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:      "autoscaling",
