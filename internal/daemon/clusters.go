@@ -17,12 +17,12 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
-	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
 	"github.com/coracle-eks/coracle/internal/controller/logshipper"
+	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"

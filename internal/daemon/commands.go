@@ -13,7 +13,7 @@ import (
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/backup"
-	"github.com/coracle-eks/coracle/internal/cluster/inspect"
+	"github.com/coracle-eks/coracle/internal/inspect"
 	"github.com/coracle-eks/coracle/internal/status"
 	"github.com/coracle-eks/coracle/internal/version"
 )

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/catalogue"
-	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
+	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
-	"github.com/coracle-eks/coracle/internal/controller/logshipper"
+	"github.com/coracle-eks/coracle/internal/kube/authenticator"
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -113,7 +113,7 @@ func (c *Controller) specify(p plane) (components, error) {
 		*spec = c.spec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
 		instance := spec.Hash()[:8]
 		spec.Name = apiServers(p.cluster.ID) + instance
-		spec.Args = append(spec.Args, "--audit-log-path="+c.dir(p.cluster.ID, "log", logshipper.AuditLog(instance)))
+		spec.Args = append(spec.Args, "--audit-log-path="+c.dir(p.cluster.ID, "log", componentlog.AuditLog(instance)))
 	}
 
 	kubeconfigs := files{}
@@ -271,10 +271,10 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--audit-log-format=json",
 		// Files are removed as soon as they are shipped, or not wanted: 500 MiB are for the time of a daemon's absence.
 		"--audit-log-maxbackup=10",
-		"--audit-log-maxsize=" + strconv.Itoa(logshipper.AuditMaxSize),
+		"--audit-log-maxsize=" + strconv.Itoa(componentlog.AuditMaxSize),
 		// The longest event of CloudWatch Logs; a longer one loses its request and response, and says so.
 		"--audit-log-truncate-enabled=true",
-		"--audit-log-truncate-max-event-size=" + strconv.Itoa(logshipper.MaxMessage),
+		"--audit-log-truncate-max-event-size=" + strconv.Itoa(componentlog.MaxMessage),
 		"--audit-policy-file=" + filepath.Join(dir, "audit.yaml"),
 		"--authentication-config=" + filepath.Join(dir, "authentication.yaml"),
 		"--authorization-config=" + filepath.Join(dir, "authorization.yaml"),

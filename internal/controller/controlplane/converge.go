@@ -8,7 +8,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/controller/logshipper"
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -186,7 +186,7 @@ func (c *Controller) tidy(ctx context.Context, cluster record.Cluster, used comp
 	if err := c.sweep(cluster.ID, used.configurations); err != nil {
 		return err
 	}
-	return logshipper.RetireAuditLogs(c.dir(cluster.ID, "log"), instanceOf(used.apiServer.Name), c.clock.Now())
+	return componentlog.RotateOtherAuditLogs(c.dir(cluster.ID, "log"), instanceOf(used.apiServer.Name), c.clock.Now())
 }
 
 // stopSuperfluous ends the cluster's processes that no component is any more: a cloud controller

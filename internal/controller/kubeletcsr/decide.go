@@ -14,6 +14,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"github.com/coracle-eks/coracle/internal/kube/nodename"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -114,7 +115,7 @@ func (c *Controller) instances(ctx context.Context, cluster record.Cluster, clai
 
 // known is what an instance may call itself.
 func known(i ec2types.Instance) instance {
-	k := instance{id: aws.ToString(i.InstanceId), names: Names(i)}
+	k := instance{id: aws.ToString(i.InstanceId), names: nodename.Allowed(i)}
 	address := func(s *string) {
 		if a, err := netip.ParseAddr(aws.ToString(s)); err == nil {
 			k.addresses = append(k.addresses, a)
@@ -134,26 +135,6 @@ func known(i ec2types.Instance) instance {
 		}
 	}
 	return k
-}
-
-// Names returns the names that the node of an instance may have, in lower case: what a node says of itself proves nothing else.
-func Names(i ec2types.Instance) (names []string) {
-	add := func(name *string) {
-		if aws.ToString(name) != "" {
-			names = append(names, strings.ToLower(*name))
-		}
-	}
-	add(i.InstanceId)
-	add(i.PrivateDnsName)
-	add(i.PublicDnsName)
-	for _, n := range i.NetworkInterfaces {
-		for _, p := range n.PrivateIpAddresses {
-			if p.Association != nil {
-				add(p.Association.PublicDnsName)
-			}
-		}
-	}
-	return names
 }
 
 // check says what is wrong with the claim; nothing is when one of the instances has all that is claimed.

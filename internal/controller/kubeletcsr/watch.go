@@ -13,7 +13,7 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 
-	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/apiserver"
 	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"

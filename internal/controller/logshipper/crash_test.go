@@ -17,6 +17,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -80,7 +81,7 @@ func TestEachLineIsShippedOnceHoweverOftenTheDaemonIsKilled(t *testing.T) {
 			f.append(auditFile, line+"\n")
 			written["kube-apiserver-audit"] = append(written["kube-apiserver-audit"], line)
 			if n%100 == 99 {
-				f.rename(auditFile, filepath.Base(Aside(auditFile, time.Unix(int64(n), 0))))
+				f.rename(auditFile, filepath.Base(componentlog.Rotated(auditFile, time.Unix(int64(n), 0))))
 			}
 			line = fmt.Sprintf("%d %s", n, strings.Repeat("y", rand.IntN(60)))
 			f.append("kube-scheduler.log", line[:len(line)/2])

@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 )
 
 // source is one component's log.
@@ -26,61 +26,11 @@ type source struct {
 	full int64
 }
 
-// The audit log of an API server is a file of its own, because two API servers run side by side while
-// one takes over from the other, and the library that rotates audit logs believes to be alone.
-const (
-	auditPrefix = "kube-apiserver-audit"
-	asideTime   = "2006-01-02T15-04-05.000" // as lumberjack has it
-)
-
-const (
-	// AuditMaxSize is the size in MiB at which an API server puts its audit log aside.
-	AuditMaxSize = 50
-	// AuthenticatorMaxSize is the size in bytes at which the authenticator's log is put aside.
-	AuthenticatorMaxSize = 32 << 20
-)
-
-// AuditLog is the name of the file that an API server writes its audit log to. The instance tells the
-// API servers of a cluster apart: eight lower-case hexadecimal digits.
-func AuditLog(instance string) string { return auditPrefix + "-" + instance + ".log" }
-
-// logName takes the name of a log apart: the component, the instance, and when it was put aside.
-var logName = regexp.MustCompile(`^([a-z-]+?)(-[0-9a-f]{8})?(-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})?\.log$`)
-
-// Aside is the path to which a log is moved that is full, or that nobody writes any more. It is removed
-// there once it is shipped or not wanted.
-func Aside(log string, now time.Time) string {
-	return strings.TrimSuffix(log, ".log") + "-" + now.UTC().Format(asideTime) + ".log"
-}
-
-// RetireAuditLogs puts the audit logs of all API servers but one in dir aside, as an API server does
-// when its own is full: nobody writes them any more. Those API servers must not run.
-func RetireAuditLogs(dir, instance string, now time.Time) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		source, aside, ok := sourceOf(e.Name())
-		if !ok || aside || source.kind != ekstypes.LogTypeAudit || e.Name() == AuditLog(instance) {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		if err := os.Rename(path, Aside(path, now)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // sources are the components' logs by the names of their files.
 var sources = map[string]source{
 	"kube-apiserver":               {ekstypes.LogTypeApi, "kube-apiserver", klogTime, 0},
-	auditPrefix:                    {ekstypes.LogTypeAudit, auditPrefix, auditTime, AuditMaxSize << 20},
-	"authenticator":                {ekstypes.LogTypeAuthenticator, "authenticator", logfmtTime, AuthenticatorMaxSize},
+	componentlog.Audit:             {ekstypes.LogTypeAudit, componentlog.Audit, auditTime, componentlog.AuditMaxSize << 20},
+	"authenticator":                {ekstypes.LogTypeAuthenticator, "authenticator", logfmtTime, componentlog.AuthenticatorMaxSize},
 	"kube-controller-manager":      {ekstypes.LogTypeControllerManager, "kube-controller-manager", klogTime, 0},
 	"aws-cloud-controller-manager": {ekstypes.LogTypeControllerManager, "cloud-controller-manager", klogTime, 0},
 	"kube-scheduler":               {ekstypes.LogTypeScheduler, "kube-scheduler", klogTime, 0},
@@ -88,12 +38,12 @@ var sources = map[string]source{
 
 // sourceOf is whose log a file is, and whether it has been put aside, so that nobody writes it any more.
 func sourceOf(name string) (s source, aside, ok bool) {
-	m := logName.FindStringSubmatch(name)
-	if m == nil {
+	component, aside, ok := componentlog.Parse(name)
+	if !ok {
 		return s, false, false
 	}
-	s, ok = sources[m[1]]
-	return s, m[3] != "", ok
+	s, ok = sources[component]
+	return s, aside, ok
 }
 
 // fileID is which file something is, whatever it is called by now. File systems use the number of an inode

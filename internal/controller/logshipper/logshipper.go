@@ -33,6 +33,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -76,7 +77,7 @@ type Controller struct {
 
 	mu      sync.Mutex
 	planes  map[string]*plane // by cluster ID, of the clusters looked at since the start
-	buffers sync.Pool         // *[]byte of MaxMessage bytes
+	buffers sync.Pool         // *[]byte of componentlog.MaxMessage bytes
 }
 
 // plane is what is known of the logs of one cluster.
@@ -117,7 +118,7 @@ func New(o Options) *Controller {
 		watch:    newWatch(o.Log),
 		planes:   map[string]*plane{},
 		buffers: sync.Pool{New: func() any {
-			b := make([]byte, MaxMessage)
+			b := make([]byte, componentlog.MaxMessage)
 			return &b
 		}},
 	}

@@ -21,6 +21,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -426,7 +427,7 @@ func TestRotation(t *testing.T) {
 	})
 	f.append("kube-apiserver-audit-ffffffff.log", "7\n")
 	f.expect("kube-apiserver-audit", "1", "2", "3", "4", "5", "6", "7")
-	if err := RetireAuditLogs(f.dir, "ffffffff", time.Now()); err != nil {
+	if err := componentlog.RotateOtherAuditLogs(f.dir, "ffffffff", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(f, "the log of an API server that is gone to go", func() bool {
@@ -512,16 +513,16 @@ func TestAFileThatThePowerCutIsNotShippedTwice(t *testing.T) {
 
 func TestLongLinesAreSplitBetweenCharacters(t *testing.T) {
 	f := newFixture(t, scheduler)
-	long := "x" + strings.Repeat("ä", MaxMessage)
-	f.append("kube-scheduler.log", long+"\n"+strings.Repeat("y", MaxMessage)+"\nend\n")
+	long := "x" + strings.Repeat("ä", componentlog.MaxMessage)
+	f.append("kube-scheduler.log", long+"\n"+strings.Repeat("y", componentlog.MaxMessage)+"\nend\n")
 	f.run()
 	eventually.True(f, "the end", func() bool { return slices.Contains(f.messages("kube-scheduler"), "end") })
 	got := f.messages("kube-scheduler")
-	if len(got) != 5 || got[0]+got[1]+got[2] != long || len(got[3]) != MaxMessage {
+	if len(got) != 5 || got[0]+got[1]+got[2] != long || len(got[3]) != componentlog.MaxMessage {
 		t.Errorf("%d events", len(got))
 	}
 	for _, m := range got {
-		if len(m) > MaxMessage || strings.ToValidUTF8(m, "") != m {
+		if len(m) > componentlog.MaxMessage || strings.ToValidUTF8(m, "") != m {
 			t.Errorf("an event of %d bytes", len(m))
 		}
 	}

@@ -19,11 +19,6 @@ import (
 )
 
 const (
-	// MaxMessage is the length of the longest message in bytes: CloudWatch's limit of 1 MiB less the 26
-	// bytes that it counts for an event. Longer lines are several events. Audit events are cut by the
-	// API server, which knows how to leave them valid.
-	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
-	MaxMessage = 1<<20 - 26
 	// batchBytes is the length of the messages, in bytes, from which a batch is appended.
 	batchBytes = 1 << 20
 	// atOnce is how many bytes of a cluster's logs are read before other clusters get their turn.

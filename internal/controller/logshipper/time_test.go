@@ -3,6 +3,8 @@ package logshipper
 import (
 	"testing"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 )
 
 func TestTimes(t *testing.T) {
@@ -48,18 +50,18 @@ func TestNamesOfFiles(t *testing.T) {
 		stream string
 		aside  bool
 	}{
-		"kube-apiserver.log":                    {"kube-apiserver", false},
-		"kube-apiserver-audit-0a1b2c3d.log":     {"kube-apiserver-audit", false},
-		"kube-apiserver-audit-deadbeef.log":     {"kube-apiserver-audit", false},
-		auditAside:                              {"kube-apiserver-audit", true},
-		AuditLog("cafecafe"):                    {"kube-apiserver-audit", false},
-		Aside(AuditLog("cafecafe"), time.Now()): {"kube-apiserver-audit", true},
-		"kube-apiserver-audit.log":              {"kube-apiserver-audit", false},
-		"aws-cloud-controller-manager.log":      {"cloud-controller-manager", false},
-		Aside("authenticator.log", time.Now()):  {"authenticator", true},
-		"kube-proxy.log":                        {},
-		"kube-scheduler.log.1":                  {},
-		".rotate-123":                           {},
+		"kube-apiserver.log":                {"kube-apiserver", false},
+		"kube-apiserver-audit-0a1b2c3d.log": {"kube-apiserver-audit", false},
+		"kube-apiserver-audit-deadbeef.log": {"kube-apiserver-audit", false},
+		auditAside:                          {"kube-apiserver-audit", true},
+		componentlog.AuditLog("cafecafe"):   {"kube-apiserver-audit", false},
+		componentlog.Rotated(componentlog.AuditLog("cafecafe"), time.Now()): {"kube-apiserver-audit", true},
+		"kube-apiserver-audit.log":                            {"kube-apiserver-audit", false},
+		"aws-cloud-controller-manager.log":                    {"cloud-controller-manager", false},
+		componentlog.Rotated("authenticator.log", time.Now()): {"authenticator", true},
+		"kube-proxy.log":                                      {},
+		"kube-scheduler.log.1":                                {},
+		".rotate-123":                                         {},
 	} {
 		s, aside, ok := sourceOf(name)
 		if s.stream != want.stream || aside != want.aside || ok != (want.stream != "") {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 
-	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/apiserver"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
+	"github.com/coracle-eks/coracle/internal/kube/nodename"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -211,7 +211,7 @@ func (g *group) findNode(ctx context.Context, instance string) (*corev1.Node, er
 	}
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			names := kubeletcsr.Names(i)
+			names := nodename.Allowed(i)
 			g.server.names.Store(instance, names)
 			return g.server.node(instance, names), nil
 		}

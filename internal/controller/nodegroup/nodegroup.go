@@ -34,7 +34,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/cluster/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/apiserver"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"

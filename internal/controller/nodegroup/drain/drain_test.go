@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/coracle-eks/coracle/internal/cluster/apiservertest"
 	"github.com/coracle-eks/coracle/internal/controller/nodegroup/drain"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
 )
 
 const manager = "vpcLambda"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/coracle-eks/coracle/internal/controller/logshipper"
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 )
 
 // logOf is the authenticator log of a cluster, in aws-iam-authenticator's own format: the one
@@ -57,8 +57,8 @@ func (f *logFile) Write(line []byte) (int, error) {
 }
 
 func (f *logFile) write(line []byte) error {
-	if f.file != nil && f.size+int64(len(line)) > logshipper.AuthenticatorMaxSize {
-		if err := os.Rename(f.path, logshipper.Aside(f.path, time.Now())); err != nil {
+	if f.file != nil && f.size+int64(len(line)) > componentlog.AuthenticatorMaxSize {
+		if err := os.Rename(f.path, componentlog.Rotated(f.path, time.Now())); err != nil {
 			return fmt.Errorf("put the full log aside: %w", err)
 		}
 		f.close()

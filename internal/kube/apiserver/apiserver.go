@@ -1,9 +1,9 @@
-// Package apiserver is how EKS's controllers stay connected to the API servers of clusters.
+// Package apiserver keeps connections to the API servers of clusters open for controllers.
 //
-// [Connections] belong to one user of EKS's, such as eks:node-manager. While [Connections.Follow] runs, every cluster whose
-// control plane is ready, and in which the user has something to do, has one [Connection], with a watch that its owner runs on it;
-// [Connections.Get] gives it to whoever acts in the cluster. A connection that fails is made anew, with a pause that grows to
-// two seconds: an API server that starts again is back by then. An idle one costs a socket and a bookmark a minute.
+// [Connections] belong to one user of EKS, such as eks:node-manager. While [Connections.Follow] runs, every cluster whose
+// control plane is ready, and in which the user has something to do, has one [Connection], with a watch that its owner runs
+// on it; [Connections.Get] returns it. A connection that fails is opened again, after a delay that grows to two seconds: an
+// API server that restarts is available by then. An idle connection costs a socket and one bookmark per minute.
 //
 // The package reads the tables of clusters and control planes and writes nothing.
 package apiserver
@@ -26,33 +26,33 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// Options are what Connections need. All but those marked optional must be set.
+// Options are what Connections need. All are required, except those marked optional.
 type Options struct {
 	Store *store.Store
-	// Config is how a user reaches a cluster's API server.
+	// Config returns the client configuration of a user for the API server of a cluster.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
-	// User is who is connected, "eks:node-manager", and Agent what it calls itself in the audit log.
+	// User is the user name, such as "eks:node-manager", and Agent the user agent in the audit log.
 	User, Agent string
 	// What names the work, for logs: "watch nodes".
 	What string
-	// Wanted says whether there is something to do in the cluster of a key; always when nil. It is asked again whenever Wakes, a
-	// source of keys of clusters, says so. Both are optional.
+	// Wanted reports whether there is something to do in the cluster with the given key; always when nil. It is called again
+	// for each key from Wakes, a source of keys of clusters. Both are optional.
 	Wanted func(ctx context.Context, key string) bool
 	Wakes  reconcile.Source
 	Log    *slog.Logger // slog.Default() when nil
 }
 
-// Connection is one to a cluster's API server.
+// Connection is a connection to the API server of a cluster.
 type Connection struct {
 	Key     string // of the cluster
 	Cluster record.Cluster
-	// Config and HTTP are what clients of client-go are made of: one connection for all of them, which goes with this one. Left to itself,
-	// client-go would keep it, and its certificate, for ever.
+	// Config and HTTP create clients of client-go. They share one network connection, which is closed with this Connection:
+	// client-go's own transport cache would keep it, and its certificate, forever.
 	Config *rest.Config
 	HTTP   *http.Client
 }
 
-// Connections are those of one user. The zero value is of no use: see [New].
+// Connections are the connections of one user. Create them with [New].
 type Connections[T any] struct {
 	o        Options
 	clusters store.Table[record.Cluster]
@@ -68,7 +68,7 @@ type failure struct {
 	err error
 }
 
-// New gives Connections of which none is open yet.
+// New returns Connections, none of which is open yet.
 func New[T any](o Options) *Connections[T] {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -78,7 +78,7 @@ func New[T any](o Options) *Connections[T] {
 	}
 }
 
-// Get is what stands for the connection to the cluster of a key; false while there is none.
+// Get returns what Work opened for the cluster with the given key; false while there is no connection.
 func (c *Connections[T]) Get(key string) (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,8 @@ func (c *Connections[T]) Get(key string) (T, bool) {
 	return t, ok
 }
 
-// Failing is since when, and why, a cluster that should be connected is not; zero when it is, or is on its way for the first time.
+// Failing returns since when, and why, the connection to a cluster has failed; zero when it is open, or is opened for the first
+// time.
 func (c *Connections[T]) Failing(key string) (time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

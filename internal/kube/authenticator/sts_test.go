@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
-	"github.com/coracle-eks/coracle/internal/cluster/authenticator/authenticatortest"
+	"github.com/coracle-eks/coracle/internal/kube/authenticator/authenticatortest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 

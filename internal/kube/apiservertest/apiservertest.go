@@ -1,7 +1,8 @@
-// Package apiservertest gives tests a real API server of a bundle, with as much of a controller manager as they ask for.
+// Package apiservertest runs a real API server of a bundle for tests, with those controllers of the controller manager that
+// they request.
 //
-// It authorises as a cluster's API server does (Node and RBAC, with the admission plugin NodeRestriction) and knows its
-// users by certificates that [Server.Config] issues.
+// It authorizes requests as the API server of a cluster does (Node and RBAC, with the admission plugin NodeRestriction).
+// [Server.Config] issues client certificates for its users.
 package apiservertest
 
 import (
