@@ -15,8 +15,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// carryOut makes the objects into what is wanted. Nothing is changed before all of them have passed their dry run; done is false while images are awaited.
-func (a *addon) carryOut(ctx context.Context) (done bool, err error) {
+// applyConfiguration makes the objects into what is wanted. Nothing is changed before all of them have passed their dry run; done is false while images are awaited.
+func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
 	want := a.row.Now(a.last)
 	m := modeOf(want.Conflicts)
 	if m == preserve && !a.updating() {
@@ -29,7 +29,7 @@ func (a *addon) carryOut(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	steps, err := a.server.plan(ctx, made.Objects, a.state.Objects, m, false)
+	steps, err := a.server.dryRunAll(ctx, made.Objects, a.state.Objects, m, false)
 	if err != nil {
 		return false, err
 	}
@@ -42,37 +42,37 @@ func (a *addon) carryOut(ctx context.Context) (done bool, err error) {
 	if len(all) > 0 {
 		return false, all
 	}
-	if ready, err := a.provide(made.Images, want); !ready || err != nil {
+	if ready, err := a.provideImages(made.Images, want); !ready || err != nil {
 		return false, err
 	}
-	if err := a.record(ctx, want, steps); err != nil {
+	if err := a.recordApplying(ctx, want, steps); err != nil {
 		return false, err
 	}
 	for _, s := range steps {
-		if err := a.put(ctx, s, m, made.plain()); err != nil {
+		if err := a.applyObject(ctx, s, m, made.plain()); err != nil {
 			return false, err
 		}
 		crashObject.Here()
 	}
 	crashObjects.Here()
-	if err := a.prune(ctx, steps); err != nil {
+	if err := a.deleteRemovedObjects(ctx, steps); err != nil {
 		return false, err
 	}
 	a.state.Applied, a.state.Applying, a.state.AppliedChange = want, nil, a.row.Change
 	a.verified = ""
-	if err := a.save(ctx); err != nil {
+	if err := a.saveState(ctx); err != nil {
 		return false, err
 	}
 	crashDone.Here()
 	return true, nil
 }
 
-// record writes down what the objects are being made of, and which ones there may be from now on.
-func (a *addon) record(ctx context.Context, want record.AddonConfig, steps []*step) error {
+// recordApplying writes down what the objects are being made of, and which ones there may be from now on.
+func (a *addon) recordApplying(ctx context.Context, want record.AddonConfig, steps []*step) error {
 	a.state.Applying = &want
 	objects := slices.Clone(a.state.Objects)
 	for _, s := range steps {
-		if at := a.find(s.ref); at >= 0 {
+		if at := a.indexOfObject(s.ref); at >= 0 {
 			objects[at].Kept = s.kept
 			continue
 		}
@@ -81,42 +81,42 @@ func (a *addon) record(ctx context.Context, want record.AddonConfig, steps []*st
 		objects = append(objects, o)
 	}
 	a.state.Objects = objects
-	if err := a.save(ctx); err != nil {
+	if err := a.saveState(ctx); err != nil {
 		return err
 	}
 	crashApplying.Here()
-	return a.server.expect(a.row.Key(), a.state.Objects)
+	return a.server.watchObjects(a.row.Key(), a.state.Objects)
 }
 
-// find is where the state has an object; -1 when it has not.
-func (a *addon) find(o record.AddonObject) int {
+// indexOfObject is where the state has an object; -1 when it has not.
+func (a *addon) indexOfObject(o record.AddonObject) int {
 	return slices.IndexFunc(a.state.Objects, func(h record.AddonObject) bool { return named(h, o) })
 }
 
-// put applies one object.
-func (a *addon) put(ctx context.Context, s *step, m mode, all []*unstructured.Unstructured) error {
+// applyObject applies one object.
+func (a *addon) applyObject(ctx context.Context, s *step, m mode, all []*unstructured.Unstructured) error {
 	if s.later { // what it needs is there by now
 		if err := a.server.established(ctx, s.ref, all); err != nil {
 			return err
 		}
-		err := a.server.prepare(ctx, s, m, false)
+		err := a.server.prepareStep(ctx, s, m, false)
 		if err == nil {
-			err = a.server.try(ctx, s, m)
+			err = a.server.dryRun(ctx, s, m)
 		}
 		if err != nil {
-			return blame(s.ref, err)
+			return problemOf(s.ref, err)
 		}
 		s.later = false
 	}
 	result, err := a.server.apply(ctx, s.ref, s.config, false, m != none || s.force)
 	if err != nil {
-		return blame(s.ref, err)
+		return problemOf(s.ref, err)
 	}
-	return a.note(s, result)
+	return a.recordObject(s, result)
 }
 
-// note remembers what was applied of an object, and how the API server then has it.
-func (a *addon) note(s *step, result *unstructured.Unstructured) error {
+// recordObject remembers what was applied of an object, and how the API server then has it.
+func (a *addon) recordObject(s *step, result *unstructured.Unstructured) error {
 	o := s.ref
 	o.Kept = s.kept
 	var err error
@@ -130,7 +130,7 @@ func (a *addon) note(s *step, result *unstructured.Unstructured) error {
 	if len(s.object.Yields)+len(s.kept) == 0 {
 		o.Others = ""
 	}
-	if at := a.find(s.ref); at >= 0 {
+	if at := a.indexOfObject(s.ref); at >= 0 {
 		a.state.Objects[at] = o
 	} else {
 		a.state.Objects = append(a.state.Objects, o)
@@ -183,18 +183,18 @@ func (r *requester) established(ctx context.Context, o record.AddonObject, all [
 		return &problem{issueOf(ekstypes.AddonIssueCodeInternalFailure, fmt.Sprintf("%s is not established after %v.", resourceID(definition), establishTime), definition), true}
 	}
 	if err != nil {
-		return blame(definition, err)
+		return problemOf(definition, err)
 	}
 	return nil
 }
 
-// prune deletes what the add-on had and has no more.
-func (a *addon) prune(ctx context.Context, steps []*step) error {
+// deleteRemovedObjects deletes what the add-on had and has no more.
+func (a *addon) deleteRemovedObjects(ctx context.Context, steps []*step) error {
 	for _, o := range slices.Backward(slices.Clone(a.state.Objects)) {
 		if slices.ContainsFunc(steps, func(s *step) bool { return named(o, s.ref) }) {
 			continue
 		}
-		if _, _, err := a.erase(ctx, o); err != nil {
+		if _, _, err := a.deleteObject(ctx, o); err != nil {
 			return err
 		}
 		crashPruned.Here()

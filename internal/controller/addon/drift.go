@@ -20,16 +20,16 @@ const (
 	takenBackWithin = time.Minute
 )
 
-// drift takes back what others did to what EKS owns: fields that they changed, and objects that they deleted. Fields of others are never touched.
-func (a *addon) drift(ctx context.Context) error {
+// correctDrift takes back what others did to what EKS owns: fields that they changed, and objects that they deleted. Fields of others are never touched.
+func (a *addon) correctDrift(ctx context.Context) error {
 	var astray []int
 	for i, o := range a.state.Objects {
-		is, there, known, err := a.server.look(o)
+		is, there, known, err := a.server.findObject(o)
 		switch {
 		case errors.Is(err, errNoKind), apierrors.IsNotFound(err): // its definition is gone, and comes back before it
 			astray = append(astray, i)
 		case err != nil:
-			return blame(o, err)
+			return problemOf(o, err)
 		case !known, is.deleting: // the watch tells
 		case !there, is.eks != o.Owned, o.Others != "" && is.others != o.Others:
 			astray = append(astray, i)
@@ -46,7 +46,7 @@ func (a *addon) drift(ctx context.Context) error {
 	}
 	for _, o := range made.Objects { // in the order in which they need each other
 		ref := refOf(o.Unstructured)
-		at := a.find(ref)
+		at := a.indexOfObject(ref)
 		if at >= 0 && !slices.Contains(astray, at) {
 			same, err := fingerprint(o.Object)
 			if err != nil {
@@ -56,7 +56,7 @@ func (a *addon) drift(ctx context.Context) error {
 				continue
 			}
 		}
-		if err := a.takeBack(ctx, o, at, made); err != nil {
+		if err := a.restoreObject(ctx, o, at, made); err != nil {
 			return err
 		}
 	}
@@ -64,8 +64,8 @@ func (a *addon) drift(ctx context.Context) error {
 	return nil
 }
 
-// takeBack makes an object again what it is to be.
-func (a *addon) takeBack(ctx context.Context, o catalogue.Object, at int, made made) error {
+// restoreObject makes an object again what it is to be.
+func (a *addon) restoreObject(ctx context.Context, o catalogue.Object, at int, made made) error {
 	s := &step{object: o, ref: refOf(o.Unstructured)}
 	had := s.ref
 	if at >= 0 {
@@ -76,8 +76,8 @@ func (a *addon) takeBack(ctx context.Context, o catalogue.Object, at int, made m
 	if err := a.server.established(ctx, s.ref, made.plain()); err != nil {
 		return err
 	}
-	if err := a.server.prepare(ctx, s, enforce, true); err != nil {
-		return blame(s.ref, err)
+	if err := a.server.prepareStep(ctx, s, enforce, true); err != nil {
+		return problemOf(s.ref, err)
 	}
 	if s.live != nil {
 		sent, err := fingerprint(s.config)
@@ -86,7 +86,7 @@ func (a *addon) takeBack(ctx context.Context, o catalogue.Object, at int, made m
 		}
 		mine, _ := fingerprints(s.live)
 		if sent == had.Sent && mine == had.Owned {
-			return a.note(s, s.live) // somebody changed what is his
+			return a.recordObject(s, s.live) // somebody changed what is his
 		}
 		if mine != had.Owned {
 			if fighting, err := a.fights(ctx, s); fighting || err != nil {
@@ -96,13 +96,13 @@ func (a *addon) takeBack(ctx context.Context, o catalogue.Object, at int, made m
 	}
 	result, err := a.server.apply(ctx, s.ref, s.config, false, true)
 	if err != nil {
-		return blame(s.ref, err)
+		return problemOf(s.ref, err)
 	}
 	crashTakenBack.Here()
-	if err := a.note(s, result); err != nil {
+	if err := a.recordObject(s, result); err != nil {
 		return err
 	}
-	return a.save(ctx)
+	return a.saveState(ctx)
 }
 
 // fights says whether somebody takes the object from EKS so often that it is left to him for now.
@@ -119,12 +119,12 @@ func (a *addon) fights(ctx context.Context, s *step) (bool, error) {
 		return false, nil // nobody minds
 	}
 	if conflictsOf(err) == nil {
-		return true, blame(s.ref, err)
+		return true, problemOf(s.ref, err)
 	}
 	var status apierrors.APIStatus
 	errors.As(err, &status)
 	a.issues = add(a.issues, issueOf(ekstypes.AddonIssueCodeConfigurationConflict,
 		"Something in the cluster keeps changing fields that the add-on owns. "+oneLine(status.Status().Message), s.ref))
-	a.again(recent[0].Add(takenBackWithin).Sub(now))
+	a.requeueAfter(recent[0].Add(takenBackWithin).Sub(now))
 	return true, nil
 }

@@ -144,8 +144,8 @@ func (e *engine) ofRole(key string) []string {
 	return keys
 }
 
-// remember is the memory of an add-on, for its one worker.
-func (e *engine) remember(key string) *memory {
+// memoryOf is the memory of an add-on, for its one worker.
+func (e *engine) memoryOf(key string) *memory {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, ok := e.memory[key]
@@ -156,7 +156,7 @@ func (e *engine) remember(key string) *memory {
 	return m
 }
 
-func (e *engine) forget(key string) {
+func (e *engine) forgetAddon(key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.memory, key)

@@ -212,7 +212,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	})
 	t.Run("there is no room", func(t *testing.T) {
 		w := w.in(t)
-		w.must(missing(w.kube.CoreV1().Nodes().Delete(t.Context(), "node-0", metav1.DeleteOptions{})))
+		w.must(ignoreNotFound(w.kube.CoreV1().Nodes().Delete(t.Context(), "node-0", metav1.DeleteOptions{})))
 		eventually.Nil(w, "the scheduler knows of no node", w.unschedulable())
 		w.must(w.kube.AppsV1().Deployments("kube-system").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "none"}))
 		w.create("lonely", record.AddonConfig{Version: "v1"})

@@ -126,12 +126,12 @@ func (i *images) why(key string) string {
 	return strings.Join(all, "")
 }
 
-// provide sees to the images before objects that use them are applied. A new add-on is applied even without them, and says why it has no pods; an update is not, since the
+// provideImages sees to the images before objects that use them are applied. A new add-on is applied even without them, and says why it has no pods; an update is not, since the
 // pods of the version before it run: it waits until they can be had, or its time is over.
-func (a *addon) provide(all []catalogue.Image, want record.AddonConfig) (ready bool, err error) {
+func (a *addon) provideImages(all []catalogue.Image, want record.AddonConfig) (ready bool, err error) {
 	pending, missing := a.e.images.want(a.row.Key(), all)
 	if len(missing) > 0 && a.updating() && a.state.AppliedChange > 0 && want.Version != a.state.Applied.Version {
-		a.again(a.e.images.again)
+		a.requeueAfter(a.e.images.again)
 		return false, &problem{issue: issueOf(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The pods of version "+want.Version+" cannot run yet: "+oneLine(strings.Join(missing, "; ")))}
 	}
 	return !pending, nil

@@ -107,12 +107,14 @@ func copied(o map[string]any) (map[string]any, error) {
 	return c, utiljson.Unmarshal(b, &c)
 }
 
-// leave takes out of a configuration what is left to others: fields that yield and to which another gave another value, and fields that were kept
+// yieldFields takes out of a configuration what is left to others: fields that yield and to which another gave another value, and fields that were kept
 // before and still are another's. It gives back the latter. A field that EKS owns as well has the value that EKS gave it: unless another declares it, nobody has
 // set it to something else. So it is with the objects of a new cluster once EKS has adopted them.
 //
 // What yields is in yields, what was kept in kept, as paths in the form of conflicts.
-func leave(config map[string]any, live *unstructured.Unstructured, yields, kept []string) (still []string, err error) {
+func yieldFields(
+	config map[string]any, live *unstructured.Unstructured, yields, kept []string,
+) (still []string, err error) {
 	if live == nil || len(yields)+len(kept) == 0 {
 		return nil, nil
 	}

@@ -54,7 +54,7 @@ func TestLeave(t *testing.T) {
 			managers = append(managers, metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(c.theirs)}})
 		}
 		live.SetManagedFields(managers)
-		still, err := leave(mine, live, c.yields, c.kept)
+		still, err := yieldFields(mine, live, c.yields, c.kept)
 		if err != nil || !reflect.DeepEqual(still, c.still) {
 			t.Errorf("%s: kept are %v, want %v: %v", name, still, c.still, err)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// permissions says which roles of an add-on its pods cannot have, or would have in vain. The objects are applied all the same: nothing that runs is
+// checkPermissions says which roles of an add-on its pods cannot have, or would have in vain. The objects are applied all the same: nothing that runs is
 // touched for want of a role.
-func (a *addon) permissions(ctx context.Context, want record.AddonConfig) (issues []ekstypes.AddonIssue) {
+func (a *addon) checkPermissions(ctx context.Context, want record.AddonConfig) (issues []ekstypes.AddonIssue) {
 	provider := strings.TrimPrefix(a.cluster.Issuer(), "https://")
 	for _, arn := range a.e.rolesOf(ctx, a.row, want) {
 		row, err := a.e.roles.Get(ctx, record.RoleKey(a.row.Account, roleName(arn)))

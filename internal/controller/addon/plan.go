@@ -74,9 +74,9 @@ func named(a, b record.AddonObject) bool {
 		(a.APIVersion == b.APIVersion || strings.Contains(a.APIVersion, "/") && strings.Contains(b.APIVersion, "/") && group(a.APIVersion) == group(b.APIVersion))
 }
 
-// plan dry-runs objects, all at once: nothing is changed. What stands in the way of one is in its step; the error is a [*problem] when the API server does not
+// dryRunAll dry-runs objects, all at once: nothing is changed. What stands in the way of one is in its step; the error is a [*problem] when the API server does not
 // answer. have are the objects that the add-on has. live says to look at the objects as they are even where that does not matter.
-func (r *requester) plan(ctx context.Context, objects []catalogue.Object, have []record.AddonObject, m mode, live bool) ([]*step, error) {
+func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, have []record.AddonObject, m mode, live bool) ([]*step, error) {
 	var plain []*unstructured.Unstructured
 	for _, o := range objects {
 		plain = append(plain, o.Unstructured)
@@ -92,17 +92,17 @@ func (r *requester) plan(ctx context.Context, objects []catalogue.Object, have [
 		}
 		steps[i] = s
 		group.Go(func() error {
-			if err := r.prepare(ctx, s, m, live); err != nil {
-				return s.fail(err, plain)
+			if err := r.prepareStep(ctx, s, m, live); err != nil {
+				return s.recordProblem(err, plain)
 			}
-			return s.fail(r.try(ctx, s, m), plain)
+			return s.recordProblem(r.dryRun(ctx, s, m), plain)
 		})
 	}
 	return steps, group.Wait()
 }
 
-// prepare leaves out of a step's configuration what is left to others.
-func (r *requester) prepare(ctx context.Context, s *step, m mode, live bool) error {
+// prepareStep leaves out of a step's configuration what is left to others.
+func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool) error {
 	var err error
 	if s.config, err = copied(s.object.Object); err != nil {
 		return err
@@ -123,12 +123,12 @@ func (r *requester) prepare(ctx context.Context, s *step, m mode, live bool) err
 	if s.live, err = r.get(ctx, s.ref); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	s.kept, err = leave(s.config, s.live, yields, s.kept)
+	s.kept, err = yieldFields(s.config, s.live, yields, s.kept)
 	return err
 }
 
-// try dry-runs a step.
-func (r *requester) try(ctx context.Context, s *step, m mode) (err error) {
+// dryRun dry-runs a step.
+func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 	for range 3 {
 		s.result, err = r.apply(ctx, s.ref, s.config, true, false)
 		found := conflictsOf(err)
@@ -184,16 +184,16 @@ func (s *step) yields(path string) bool {
 	return slices.ContainsFunc(s.object.Yields, func(y string) bool { return within(path, y) })
 }
 
-// fail notes what stands in the way of a step, and gives back what concerns more than it.
-func (s *step) fail(err error, all []*unstructured.Unstructured) error {
+// recordProblem notes what stands in the way of a step, and gives back what concerns more than it.
+func (s *step) recordProblem(err error, all []*unstructured.Unstructured) error {
 	if err == nil {
 		return nil
 	}
-	if s.later = comes(err, s.ref, all); s.later {
+	if s.later = createdByAddon(err, s.ref, all); s.later {
 		return nil
 	}
 	var p *problem
-	if !errors.As(blame(s.ref, err), &p) {
+	if !errors.As(problemOf(s.ref, err), &p) {
 		return err
 	}
 	if p.issue.Code == ekstypes.AddonIssueCodeClusterUnreachable {
@@ -203,8 +203,8 @@ func (s *step) fail(err error, all []*unstructured.Unstructured) error {
 	return nil
 }
 
-// comes says that an object is refused only because its namespace, or the definition of its kind, is yet to be made: it is among the objects.
-func comes(err error, o record.AddonObject, all []*unstructured.Unstructured) bool {
+// createdByAddon says that an object is refused only because its namespace, or the definition of its kind, is yet to be made: it is among the objects.
+func createdByAddon(err error, o record.AddonObject, all []*unstructured.Unstructured) bool {
 	if !apierrors.IsNotFound(err) {
 		return false
 	}
@@ -266,7 +266,7 @@ func Plan(
 		return nil, err
 	}
 	defer r.Close()
-	steps, err := r.plan(ctx, objects, have, modeOf(conflicts), true)
+	steps, err := r.dryRunAll(ctx, objects, have, modeOf(conflicts), true)
 	if err != nil {
 		return nil, err
 	}

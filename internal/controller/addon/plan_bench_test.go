@@ -24,7 +24,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	defer warm.Close()
 	dry := func(b *testing.B, r *requester) {
-		steps, err := r.plan(b.Context(), objects, nil, none, false)
+		steps, err := r.dryRunAll(b.Context(), objects, nil, none, false)
 		if err != nil {
 			b.Fatal(err)
 		}

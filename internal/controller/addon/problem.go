@@ -63,12 +63,12 @@ func conflictsOf(err error) []metav1.StatusCause {
 // What admission says, of whichever kind: it is told from what RBAC says by its words alone.
 var admission = regexp.MustCompile(`admission webhook ".*" denied the request|failed calling webhook|ValidatingAdmissionPolicy '.*' .*denied request|exceeded quota|violates PodSecurity`)
 
-// blame makes a problem of what the API server answered about an object, and gives back any other error.
+// problemOf makes a problem of what the API server answered about an object, and gives back any other error.
 //
 // The codes are those of EKS; its texts are the API server's own. A quota that is exceeded is refused by an admission plugin of the API server, so it is
 // AdmissionRequestDenied, not AccessDenied, which is about the permissions of eks:addon-manager; so is a webhook that cannot be called, as on EKS. What the API
 // server calls invalid is an object that somebody made so that it cannot be changed into EKS's: UnsupportedAddonModification.
-func blame(o record.AddonObject, err error) error {
+func problemOf(o record.AddonObject, err error) error {
 	var away *client.Unreachable
 	if errors.As(err, &away) {
 		return cutOff("", err)

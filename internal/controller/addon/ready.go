@@ -40,11 +40,11 @@ type shortfall struct {
 	image bool
 }
 
-// settle waits for the pods, and ends a creation or an update once they are there, or cannot be for reasons that it is not to blame for.
+// waitForPods waits for the pods, and ends a creation or an update once they are there, or cannot be for reasons that it is not to blame for.
 //
 // An update whose pods do not come up within the time that they have is failed, and what was before it is applied again: that is what DescribeAddon then
 // shows. (EKS leaves the pods of the failed version in place.)
-func (a *addon) settle(ctx context.Context) error {
+func (a *addon) waitForPods(ctx context.Context) error {
 	changing := a.changing()
 	short, err := a.shortfalls(ctx, changing)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *addon) settle(ctx context.Context) error {
 		case s.text != "":
 			text := insufficient + " " + strings.TrimSuffix(s.text, ".") + "."
 			if s.image {
-				if err := a.askAgain(); err != nil {
+				if err := a.retryImages(); err != nil {
 					return err
 				}
 				text += a.e.images.why(a.row.Key())
@@ -78,7 +78,7 @@ func (a *addon) settle(ctx context.Context) error {
 	case len(short) > 0 && a.updating() && !(plain && homeless):
 		if a.overdue(a.last.CreatedAt) {
 			a.state.Change, a.state.Issues = a.row.Change, a.issues
-			return a.finish(ctx, ekstypes.UpdateStatusFailed, details(a.issues)...)
+			return a.finishUpdate(ctx, ekstypes.UpdateStatusFailed, details(a.issues)...)
 		}
 		return nil
 	case len(short) > 0 && !plain && !a.overdue(a.began()):
@@ -86,11 +86,11 @@ func (a *addon) settle(ctx context.Context) error {
 	}
 	// A creation comes to its end even without pods as soon as it is plain why there are none: the add-on is then DEGRADED until they come.
 	a.state.Created, a.state.Failed, a.state.Change, a.state.Issues = true, false, a.row.Change, a.issues
-	return a.finish(ctx, ekstypes.UpdateStatusSuccessful)
+	return a.finishUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 }
 
-// askAgain asks for the images of the add-on, of which some could not be had.
-func (a *addon) askAgain() error {
+// retryImages asks for the images of the add-on, of which some could not be had.
+func (a *addon) retryImages() error {
 	made, err := a.e.made(a.cluster, a.plane, a.row.Name, a.row.Now(a.last))
 	if err == nil {
 		a.e.images.want(a.row.Key(), made.Images)
@@ -117,9 +117,9 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 			continue
 		}
 		if !changing {
-			is, there, known, err := a.server.look(o)
+			is, there, known, err := a.server.findObject(o)
 			if err != nil {
-				return nil, blame(o, err)
+				return nil, problemOf(o, err)
 			}
 			if !known || there && (is.workload == nil || is.workload.serves()) {
 				continue
@@ -130,7 +130,7 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 			continue // it comes back
 		}
 		if err != nil {
-			return nil, blame(o, err)
+			return nil, problemOf(o, err)
 		}
 		w := workloadOf(live)
 		if w == nil || changing && w.rolled() || !changing && w.serves() {
@@ -140,7 +140,7 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 			a.unready = a.e.now()
 		}
 		s := shortfall{object: o}
-		if err := a.explain(ctx, &s, w); err != nil {
+		if err := a.explainShortfall(ctx, &s, w); err != nil {
 			return nil, err
 		}
 		all = append(all, s)
@@ -148,13 +148,13 @@ func (a *addon) shortfalls(ctx context.Context, changing bool) ([]shortfall, err
 	if len(all) == 0 {
 		a.unready = time.Time{}
 	} else {
-		a.again(min(max(a.e.now().Sub(a.unready)/4, unreadyFirst), unreadyLast))
+		a.requeueAfter(min(max(a.e.now().Sub(a.unready)/4, unreadyFirst), unreadyLast))
 	}
 	return all, nil
 }
 
-// explain says why a workload lacks pods, once that is plain.
-func (a *addon) explain(ctx context.Context, s *shortfall, w *workload) error {
+// explainShortfall says why a workload lacks pods, once that is plain.
+func (a *addon) explainShortfall(ctx context.Context, s *shortfall, w *workload) error {
 	have := fmt.Sprintf("%s has %d of %d available", resourceID(s.object), w.Available, w.Wanted)
 	if w.Failure != "" {
 		s.text = have + ": its pods cannot be created: " + oneLine(w.Failure)
@@ -169,16 +169,16 @@ func (a *addon) explain(ctx context.Context, s *shortfall, w *workload) error {
 		LabelSelector: w.selector.String(), Limit: 100,
 	})
 	if err != nil {
-		return blame(s.object, err)
+		return problemOf(s.object, err)
 	}
 	var worst ailment
 	for i := range pods.Items {
-		if ill := ails(&pods.Items[i]); ill.rank > worst.rank && pods.Items[i].DeletionTimestamp == nil {
+		if ill := podAilment(&pods.Items[i]); ill.rank > worst.rank && pods.Items[i].DeletionTimestamp == nil {
 			worst = ill
 		}
 	}
 	if worst.rank == 0 && int64(len(pods.Items)) < w.Wanted {
-		if worst, err = a.uncreated(ctx, s.object); err != nil {
+		if worst, err = a.findCreateFailure(ctx, s.object); err != nil {
 			return err
 		}
 	}
@@ -187,20 +187,21 @@ func (a *addon) explain(ctx context.Context, s *shortfall, w *workload) error {
 	}
 	s.homeless, s.image = worst.rank == homeless, worst.rank == imageless
 	if left := plainAfter - a.e.now().Sub(worst.since); left > 0 && !worst.plain {
-		a.again(left)
+		a.requeueAfter(left)
 		return nil
 	}
 	s.text = have + ": " + worst.text
 	return nil
 }
 
-// uncreated is why pods of a workload cannot be created, from the events about it: a DaemonSet's status does not say.
-func (a *addon) uncreated(ctx context.Context, o record.AddonObject) (ailment, error) {
+// findCreateFailure returns why pods of a workload cannot be created, from the events about it: the status of a DaemonSet
+// does not say.
+func (a *addon) findCreateFailure(ctx context.Context, o record.AddonObject) (ailment, error) {
 	events, err := a.server.Core.Events(o.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=" + o.Kind + ",involvedObject.name=" + o.Name + ",reason=FailedCreate", Limit: 100,
 	})
 	if err != nil {
-		return ailment{}, blame(o, err)
+		return ailment{}, problemOf(o, err)
 	}
 	var last corev1.Event
 	for _, e := range events.Items {
@@ -230,8 +231,8 @@ const (
 	imageless
 )
 
-// ails is what is wrong with a pod; its rank is 0 when nothing is that anybody could name.
-func ails(p *corev1.Pod) ailment {
+// podAilment is what is wrong with a pod; its rank is 0 when nothing is that anybody could name.
+func podAilment(p *corev1.Pod) ailment {
 	since := p.CreationTimestamp.Time
 	for _, c := range p.Status.Conditions {
 		switch {
@@ -249,9 +250,9 @@ func ails(p *corev1.Pod) ailment {
 		var ill ailment
 		switch {
 		case c.State.Waiting != nil:
-			ill = waits(p, c, since)
+			ill = waitingAilment(p, c, since)
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
-			ill = ended(p, c, c.State.Terminated, since)
+			ill = terminatedAilment(p, c, c.State.Terminated, since)
 		case c.State.Running != nil && !c.Ready && slices.ContainsFunc(p.Status.ContainerStatuses, func(m corev1.ContainerStatus) bool { return m.Name == c.Name }):
 			ill = ailment{unstarted, fmt.Sprintf("container %s of pod %s runs, but is not ready", c.Name, p.Name), c.State.Running.StartedAt.Add(unreadyMost - plainAfter), false}
 		}
@@ -262,14 +263,14 @@ func ails(p *corev1.Pod) ailment {
 	return worst
 }
 
-func waits(p *corev1.Pod, c corev1.ContainerStatus, since time.Time) ailment {
+func waitingAilment(p *corev1.Pod, c corev1.ContainerStatus, since time.Time) ailment {
 	reason := c.State.Waiting.Reason
 	switch reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError":
 		return ailment{imageless, fmt.Sprintf("pod %s cannot pull image %s: %s", p.Name, c.Image, cmp.Or(oneLine(c.State.Waiting.Message), reason)), since, false}
 	case "CrashLoopBackOff":
 		if last := c.LastTerminationState.Terminated; last != nil {
-			return ended(p, c, last, since)
+			return terminatedAilment(p, c, last, since)
 		}
 		return ailment{failing, fmt.Sprintf("container %s of pod %s ends again and again", c.Name, p.Name), since, false}
 	case "", "ContainerCreating", "PodInitializing":
@@ -278,7 +279,9 @@ func waits(p *corev1.Pod, c corev1.ContainerStatus, since time.Time) ailment {
 	return ailment{unstarted, fmt.Sprintf("container %s of pod %s does not start: %s", c.Name, p.Name, cmp.Or(oneLine(c.State.Waiting.Message), reason)), since, false}
 }
 
-func ended(p *corev1.Pod, c corev1.ContainerStatus, t *corev1.ContainerStateTerminated, since time.Time) ailment {
+func terminatedAilment(
+	p *corev1.Pod, c corev1.ContainerStatus, t *corev1.ContainerStateTerminated, since time.Time,
+) ailment {
 	why := fmt.Sprintf("container %s of pod %s ended with exit code %d", c.Name, p.Name, t.ExitCode)
 	if t.Reason != "" && t.Reason != "Error" {
 		why += " (" + t.Reason + ")"

@@ -38,7 +38,7 @@ func TestAils(t *testing.T) {
 		"without its Secret": {corev1.PodStatus{Conditions: []corev1.PodCondition{scheduled}, ContainerStatuses: []corev1.ContainerStatus{waiting("CreateContainerConfigError", `secret "s" not found`)}}, `container main of pod p does not start: secret "s" not found`, unstarted},
 		"runs, not ready":    {corev1.PodStatus{Conditions: []corev1.PodCondition{scheduled}, ContainerStatuses: []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}, "container main of pod p runs, but is not ready", unstarted},
 	} {
-		got := ails(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: c.status})
+		got := podAilment(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: c.status})
 		if got.text != c.want || got.rank != c.rank {
 			t.Errorf("%s: %q, rank %d; want %q, rank %d", name, got.text, got.rank, c.want, c.rank)
 		}

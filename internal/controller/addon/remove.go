@@ -17,21 +17,21 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// remove takes an add-on away, or gives up what EKS owns of it; then its rows go.
+// removeObjects takes an add-on away, or gives up what EKS owns of it; then its rows go.
 //
 // The objects go in the order in which nothing misses another: what runs first, then what it ran with, definitions and namespaces last. With a definition (a
 // CRD) go all objects of its kind, as on EKS. Adopted objects go like those that EKS made. A namespace that somebody else manages too stays, since it has
 // more in it than the add-on; and so does an object that another add-on has as well.
-func (a *addon) remove(ctx context.Context) error {
-	if err := a.finish(ctx, ekstypes.UpdateStatusCancelled); err != nil {
+func (a *addon) removeObjects(ctx context.Context) error {
+	if err := a.finishUpdate(ctx, ekstypes.UpdateStatusCancelled); err != nil {
 		return err
 	}
-	if err := a.server.expect(a.row.Key(), a.state.Objects); err != nil {
+	if err := a.server.watchObjects(a.row.Key(), a.state.Objects); err != nil {
 		return err
 	}
 	if a.row.Preserve {
 		for _, o := range a.state.Objects {
-			if err := a.giveUp(ctx, o); err != nil {
+			if err := a.releaseObject(ctx, o); err != nil {
 				return err
 			}
 			crashGivenUp.Here()
@@ -45,9 +45,9 @@ func (a *addon) remove(ctx context.Context) error {
 			if late != lasting(o) {
 				continue
 			}
-			gone, since, err := a.erase(ctx, o)
+			gone, since, err := a.deleteObject(ctx, o)
 			if err == nil && !since.IsZero() && a.e.now().Sub(since) >= a.e.o.Patience {
-				err = a.held(ctx, o, since)
+				err = a.stuckDeletion(ctx, o, since)
 			}
 			var p *problem
 			switch {
@@ -63,7 +63,7 @@ func (a *addon) remove(ctx context.Context) error {
 			return all
 		}
 		if left {
-			a.again(2 * time.Second) // the watch tells sooner
+			a.requeueAfter(2 * time.Second) // the watch tells sooner
 			return nil
 		}
 	}
@@ -79,21 +79,21 @@ func lasting(o record.AddonObject) bool {
 	return true
 }
 
-// erase deletes an object that EKS manages, and says whether it is gone, or since when it is going; one of others counts as gone.
-func (a *addon) erase(ctx context.Context, o record.AddonObject) (gone bool, since time.Time, err error) {
+// deleteObject deletes an object that EKS manages, and says whether it is gone, or since when it is going; one of others counts as gone.
+func (a *addon) deleteObject(ctx context.Context, o record.AddonObject) (gone bool, since time.Time, err error) {
 	live, err := a.server.get(ctx, o)
 	if apierrors.IsNotFound(err) || errors.Is(err, errNoKind) {
 		return true, since, nil
 	}
 	if err != nil {
-		return false, since, blame(o, err)
+		return false, since, problemOf(o, err)
 	}
 	others, err := a.others(ctx, o)
 	if err != nil {
 		return false, since, err
 	}
 	if others || !manages(live) || shared(live) {
-		return true, since, a.giveUp(ctx, o)
+		return true, since, a.releaseObject(ctx, o)
 	}
 	if at := live.GetDeletionTimestamp(); at != nil {
 		return false, at.Time, nil
@@ -103,14 +103,14 @@ func (a *addon) erase(ctx context.Context, o record.AddonObject) (gone bool, sin
 		return false, since, nil
 	}
 	if err != nil {
-		return false, since, blame(o, err)
+		return false, since, problemOf(o, err)
 	}
 	_, err = a.server.get(ctx, o)
 	if apierrors.IsNotFound(err) {
 		return true, since, nil
 	}
 	if err != nil {
-		return false, since, blame(o, err)
+		return false, since, problemOf(o, err)
 	}
 	return false, since, nil
 }
@@ -137,14 +137,14 @@ func shared(o *unstructured.Unstructured) bool {
 		})
 }
 
-// held is the problem of an object that is being deleted for too long.
-func (a *addon) held(ctx context.Context, o record.AddonObject, since time.Time) error {
+// stuckDeletion is the problem of an object that is being deleted for too long.
+func (a *addon) stuckDeletion(ctx context.Context, o record.AddonObject, since time.Time) error {
 	live, err := a.server.get(ctx, o)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return blame(o, err)
+		return problemOf(o, err)
 	}
 	text := fmt.Sprintf("%s has been being deleted since %s and waits for ", resourceID(o), since.UTC().Format(time.RFC3339))
 	finalizers := slices.DeleteFunc(live.GetFinalizers(), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
@@ -156,8 +156,8 @@ func (a *addon) held(ctx context.Context, o record.AddonObject, since time.Time)
 	return refused(ekstypes.AddonIssueCodeInternalFailure, false, o, text)
 }
 
-// giveUp makes EKS nobody to an object, which stays what it is, unless another add-on has it.
-func (a *addon) giveUp(ctx context.Context, o record.AddonObject) error {
+// releaseObject makes EKS nobody to an object, which stays what it is, unless another add-on has it.
+func (a *addon) releaseObject(ctx context.Context, o record.AddonObject) error {
 	if others, err := a.others(ctx, o); others || err != nil {
 		return err
 	}
@@ -166,14 +166,14 @@ func (a *addon) giveUp(ctx context.Context, o record.AddonObject) error {
 		return nil
 	}
 	if err != nil {
-		return blame(o, err)
+		return problemOf(o, err)
 	}
 	if !manages(live) {
 		return nil
 	}
 	err = a.server.replaceManagers(ctx, o, live, slices.DeleteFunc(live.GetManagedFields(), ours))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return blame(o, err)
+		return problemOf(o, err)
 	}
 	return nil
 }
@@ -206,23 +206,23 @@ func (a *addon) removeRows(ctx context.Context) error {
 		default:
 			err = e.o.Store.Txn(ctx, e.identity.RemoveOp(p.Key))
 		}
-		if missing(err) != nil {
+		if ignoreNotFound(err) != nil {
 			return err
 		}
 	}
 	crashRowsLeft.Here()
 	row, err := e.addons.Get(ctx, key)
 	if err != nil {
-		return missing(err)
+		return ignoreNotFound(err)
 	}
 	if row.Value.ID != a.row.ID {
 		return errGone
 	}
-	if err := e.o.Store.Txn(ctx, e.addons.DeleteOp(row), e.states.RemoveOp(key)); missing(err) != nil {
+	if err := e.o.Store.Txn(ctx, e.addons.DeleteOp(row), e.states.RemoveOp(key)); ignoreNotFound(err) != nil {
 		return err
 	}
 	if a.server != nil {
-		if err := a.server.expect(key, nil); err != nil {
+		if err := a.server.watchObjects(key, nil); err != nil {
 			return err
 		}
 	}

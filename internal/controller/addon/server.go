@@ -120,8 +120,8 @@ func (e *engine) serve(ctx context.Context, k *apiserver.Connection, open func(*
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// expect says which objects an add-on has, so that they are watched and it is woken when one changes; none when it has gone.
-func (s *server) expect(key string, objects []record.AddonObject) error {
+// watchObjects says which objects an add-on has, so that they are watched and it is woken when one changes; none when it has gone.
+func (s *server) watchObjects(key string, objects []record.AddonObject) error {
 	var all []want
 	for _, o := range objects {
 		m, err := s.mapping(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
@@ -129,7 +129,7 @@ func (s *server) expect(key string, objects []record.AddonObject) error {
 			continue // whoever applies it says so
 		}
 		if err != nil {
-			return blame(o, err)
+			return problemOf(o, err)
 		}
 		w := want{place{GroupVersionResource: m.Resource}, o.Name}
 		if m.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -163,8 +163,9 @@ func (s *server) expect(key string, objects []record.AddonObject) error {
 	return nil
 }
 
-// look is what is known of an object. known is false as long as its place is not: err says why when there is a reason.
-func (s *server) look(o record.AddonObject) (is seen, there, known bool, err error) {
+// findObject returns the observed state of an object. known is false until its place is watched; err tells why when there is
+// a reason.
+func (s *server) findObject(o record.AddonObject) (is seen, there, known bool, err error) {
 	m, err := s.mapping(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 	if err != nil {
 		return seen{}, false, false, err
@@ -196,7 +197,7 @@ func (s *server) watch(at place) {
 	s.places[at] = w
 	s.running.Go(func() {
 		defer stop()
-		s.follow(ctx, at, w)
+		s.watchPlace(ctx, at, w)
 	})
 }
 
@@ -206,11 +207,11 @@ const (
 	watchAgainMost  = 15 * time.Second
 )
 
-// follow watches a place until ctx ends or the API server goes away.
-func (s *server) follow(ctx context.Context, at place, w *watched) {
+// watchPlace watches a place until ctx ends or the API server goes away.
+func (s *server) watchPlace(ctx context.Context, at place, w *watched) {
 	wait := watchAgainFirst
 	for {
-		err := s.once(ctx, at, w, func() { wait = watchAgainFirst })
+		err := s.listAndWatch(ctx, at, w, func() { wait = watchAgainFirst })
 		if ctx.Err() != nil {
 			return
 		}
@@ -228,7 +229,7 @@ func (s *server) follow(ctx context.Context, at place, w *watched) {
 		s.mu.Lock()
 		w.known, w.err = false, err
 		s.mu.Unlock()
-		s.wake(at, "")
+		s.wakeAddons(at, "")
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -240,8 +241,8 @@ func (s *server) follow(ctx context.Context, at place, w *watched) {
 	}
 }
 
-// once lists and watches a place until its watch ends for good.
-func (s *server) once(ctx context.Context, at place, w *watched, good func()) error {
+// listAndWatch lists and watches a place until its watch ends for good.
+func (s *server) listAndWatch(ctx context.Context, at place, w *watched, good func()) error {
 	found := map[string]seen{}
 	var from string
 	var err error
@@ -250,7 +251,7 @@ func (s *server) once(ctx context.Context, at place, w *watched, good func()) er
 		client := s.full.Resource(at.GroupVersionResource).Namespace(at.namespace)
 		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List, func(page *unstructured.UnstructuredList) {
 			for i := range page.Items {
-				found[page.Items[i].GetName()] = glance(&page.Items[i], workloadOf(&page.Items[i]))
+				found[page.Items[i].GetName()] = summarize(&page.Items[i], workloadOf(&page.Items[i]))
 			}
 		})
 		if err != nil {
@@ -258,7 +259,7 @@ func (s *server) once(ctx context.Context, at place, w *watched, good func()) er
 		}
 		next = func() error {
 			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, o *unstructured.Unstructured) error {
-				s.take(at, w, what, o.GetName(), glance(o, workloadOf(o)))
+				s.handleEvent(at, w, what, o.GetName(), summarize(o, workloadOf(o)))
 				return nil
 			})
 		}
@@ -266,7 +267,7 @@ func (s *server) once(ctx context.Context, at place, w *watched, good func()) er
 		client := s.meta.Resource(at.GroupVersionResource).Namespace(at.namespace)
 		from, err = kubeclient.EachPage(ctx, metav1.ListOptions{}, client.List, func(page *metav1.PartialObjectMetadataList) {
 			for i := range page.Items {
-				found[page.Items[i].Name] = glance(&page.Items[i], nil)
+				found[page.Items[i].Name] = summarize(&page.Items[i], nil)
 			}
 		})
 		if err != nil {
@@ -274,7 +275,7 @@ func (s *server) once(ctx context.Context, at place, w *watched, good func()) er
 		}
 		next = func() error {
 			return apiserver.Watch(ctx, at.Resource, from, client.Watch, metav1.ListOptions{}, func(what kubewatch.EventType, o *metav1.PartialObjectMetadata) error {
-				s.take(at, w, what, o.Name, glance(o, nil))
+				s.handleEvent(at, w, what, o.Name, summarize(o, nil))
 				return nil
 			})
 		}
@@ -283,11 +284,11 @@ func (s *server) once(ctx context.Context, at place, w *watched, good func()) er
 	s.mu.Lock()
 	w.objects, w.known, w.err = found, true, nil
 	s.mu.Unlock()
-	s.wake(at, "")
+	s.wakeAddons(at, "")
 	return next()
 }
 
-func glance(o metav1.Object, w *workload) seen {
+func summarize(o metav1.Object, w *workload) seen {
 	is := seen{uid: o.GetUID(), deleting: o.GetDeletionTimestamp() != nil, workload: w}
 	is.eks, is.others = fingerprints(o)
 	if w != nil {
@@ -296,8 +297,8 @@ func glance(o metav1.Object, w *workload) seen {
 	return is
 }
 
-// take takes what the watch says of an object, and wakes those whose it is when something changed that concerns them.
-func (s *server) take(at place, w *watched, what kubewatch.EventType, name string, is seen) {
+// handleEvent records a watch event of an object, and wakes the add-ons that have the object when the change concerns them.
+func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, name string, is seen) {
 	s.mu.Lock()
 	was, there := w.objects[name]
 	changed := !there || what == kubewatch.Deleted || differs(was, is)
@@ -308,7 +309,7 @@ func (s *server) take(at place, w *watched, what kubewatch.EventType, name strin
 	}
 	s.mu.Unlock()
 	if changed {
-		s.wake(at, name)
+		s.wakeAddons(at, name)
 	}
 }
 
@@ -319,8 +320,8 @@ func differs(a, b seen) bool {
 	return a.uid != b.uid || a.eks != b.eks || a.others != b.others || a.deleting != b.deleting
 }
 
-// wake wakes the add-ons that have an object of that name at a place, or any there when it is empty. What happens to a namespace concerns all in it.
-func (s *server) wake(at place, name string) {
+// wakeAddons wakes the add-ons that have an object of that name at a place, or any there when it is empty. What happens to a namespace concerns all in it.
+func (s *server) wakeAddons(at place, name string) {
 	s.mu.Lock()
 	var keys []string
 	for key, wants := range s.wants {

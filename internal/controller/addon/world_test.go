@@ -301,7 +301,7 @@ func (w *world) update(name string, conflicts ekstypes.ResolveConflicts, change 
 	w.must(err)
 	a := row.Value
 	last, err := record.Updates(w.store).Get(w.Context(), w.updateKey(a.LastUpdateID))
-	w.must(missing(err))
+	w.must(ignoreNotFound(err))
 	before := a.Now(last.Value)
 	u := record.Update{
 		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, AddonName: name, AddonID: a.ID, Type: ekstypes.UpdateTypeAddonUpdate,

@@ -14,43 +14,43 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// addon is one look at one add-on. Its steps are in the files of this package, each on what it is about.
+// addon is one reconcile pass over one add-on. The files of this package have its steps.
 type addon struct {
 	e       *engine
 	row     record.Addon
 	last    record.Update // the one named by row.LastUpdateID; zero without one
 	cluster record.Cluster
 	plane   record.ControlPlane
-	// state is what is known; steps change it, and save writes it.
+	// state is the observed state; steps change it, and saveState writes it.
 	state record.AddonState
 	saved store.Row[record.AddonState] // as it was last read or written; no revision before it was
 	*memory
 
 	server *server // nil while the API server cannot be reached
 	issues []ekstypes.AddonIssue
-	soon   time.Duration // when to look again though nothing is heard; 0 is not
+	soon   time.Duration // the delay of the next pass without a change; 0 for none
 }
 
 // errGone says that nothing is left of the add-on.
 var errGone = errors.New("the add-on is gone")
 
-// Reconcile brings one add-on about.
+// Reconcile reconciles the add-on with the given key.
 func (e *engine) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	a, err := e.look(ctx, key)
+	a, err := e.loadAddon(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		e.forget(key)
+		e.forgetAddon(key)
 		return reconcile.Result{Gone: true}, e.dropState(ctx, key)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	err = a.bring(ctx)
+	err = a.reconcile(ctx)
 	if errors.Is(err, errGone) {
-		e.forget(key)
+		e.forgetAddon(key)
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err == nil {
-		err = a.save(ctx)
+		err = a.saveState(ctx)
 	}
 	if err != nil {
 		err = fmt.Errorf("add-on %s of cluster %s: %w", a.row.Name, a.row.Cluster, err)
@@ -58,14 +58,14 @@ func (e *engine) Reconcile(ctx context.Context, key string) (reconcile.Result, e
 	return reconcile.Result{After: a.soon}, err
 }
 
-// look reads what there is in the store about an add-on.
-func (e *engine) look(ctx context.Context, key string) (*addon, error) {
+// loadAddon loads the records of an add-on.
+func (e *engine) loadAddon(ctx context.Context, key string) (*addon, error) {
 	row, err := e.addons.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	a := &addon{e: e, row: row.Value, memory: e.remember(key)}
-	if a.saved, err = e.states.Copy(ctx, key); missing(err) != nil {
+	a := &addon{e: e, row: row.Value, memory: e.memoryOf(key)}
+	if a.saved, err = e.states.Copy(ctx, key); ignoreNotFound(err) != nil {
 		return nil, err
 	}
 	if a.saved.Value.AddonID == a.row.ID {
@@ -78,17 +78,17 @@ func (e *engine) look(ctx context.Context, key string) (*addon, error) {
 	}
 	at := record.ClusterKey(a.row.Account, a.row.Region, a.row.Cluster)
 	cluster, err := e.clusters.Get(ctx, at)
-	if missing(err) != nil {
+	if ignoreNotFound(err) != nil {
 		return nil, err
 	}
 	plane, err := e.planes.Get(ctx, at)
-	if missing(err) != nil {
+	if ignoreNotFound(err) != nil {
 		return nil, err
 	}
 	a.cluster, a.plane = cluster.Value, plane.Value
 	if a.row.LastUpdateID != "" {
 		last, err := e.updates.Get(ctx, record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster, a.row.LastUpdateID))
-		if missing(err) != nil {
+		if ignoreNotFound(err) != nil {
 			return nil, err
 		}
 		a.last = last.Value
@@ -99,18 +99,19 @@ func (e *engine) look(ctx context.Context, key string) (*addon, error) {
 	return a, nil
 }
 
-// dropState removes what was observed of an add-on that is gone.
+// dropState deletes the observed state of an add-on that was deleted.
 func (e *engine) dropState(ctx context.Context, key string) error {
 	if s, ok := e.servers.Get(store.Key(store.Parts(key)[:record.ClusterKeyParts]...)); ok {
-		if err := s.expect(key, nil); err != nil {
+		if err := s.watchObjects(key, nil); err != nil {
 			return err
 		}
 	}
-	return missing(e.o.Store.Txn(ctx, e.states.RemoveOp(key)))
+	return ignoreNotFound(e.o.Store.Txn(ctx, e.states.RemoveOp(key)))
 }
 
-// save writes what is known of the add-on, if it changed. It is called before an act that must be remembered, and at the end.
-func (a *addon) save(ctx context.Context) error {
+// saveState writes the observed state of the add-on if it has changed. It is called before each action that must be recorded first,
+// and at the end of a pass.
+func (a *addon) saveState(ctx context.Context) error {
 	if a.saved.Revision != 0 && reflect.DeepEqual(a.saved.Value, a.state) {
 		return nil
 	}
@@ -128,17 +129,17 @@ func (a *addon) save(ctx context.Context) error {
 	return err
 }
 
-// updating says that an update is under way.
+// updating reports whether an update is in progress.
 func (a *addon) updating() bool {
 	return a.last.ID != "" && a.last.ID == a.row.LastUpdateID && a.last.Status == ekstypes.UpdateStatusInProgress
 }
 
-// finish ends the update under way, if there is one.
-func (a *addon) finish(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
+// finishUpdate ends the update in progress, if there is one.
+func (a *addon) finishUpdate(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
 	if !a.updating() {
 		return nil
 	}
-	if err := a.save(ctx); err != nil { // what the update came to, before it ends
+	if err := a.saveState(ctx); err != nil { // what the update came to, before it ends
 		return err
 	}
 	key := record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster, a.last.ID)
@@ -156,15 +157,15 @@ func (a *addon) finish(ctx context.Context, status ekstypes.UpdateStatus, errs .
 	return nil
 }
 
-// again asks for another look after a while, unless an earlier one is asked for.
-func (a *addon) again(after time.Duration) {
+// requeueAfter requests another pass after a delay, unless an earlier one is requested.
+func (a *addon) requeueAfter(after time.Duration) {
 	if a.soon == 0 || after < a.soon {
 		a.soon = max(after, time.Millisecond)
 	}
 }
 
-// missing makes nothing of ErrNotFound.
-func missing(err error) error {
+// ignoreNotFound returns nil for ErrNotFound, and any other error as it is.
+func ignoreNotFound(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

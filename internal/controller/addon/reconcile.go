@@ -34,8 +34,8 @@ const (
 	tryAgainMost  = 15 * time.Second
 )
 
-// bring is the story of an add-on.
-func (a *addon) bring(ctx context.Context) error {
+// reconcile installs, updates or removes an add-on, and records its issues.
+func (a *addon) reconcile(ctx context.Context) error {
 	if a.cluster.ID != a.row.ClusterID {
 		return a.removeRows(ctx) // it went with its cluster
 	}
@@ -50,9 +50,9 @@ func (a *addon) bring(ctx context.Context) error {
 	case a.server == nil:
 		err = a.disconnected()
 	case a.row.Deleting:
-		err = a.remove(ctx)
+		err = a.removeObjects(ctx)
 	default:
-		err = a.keep(ctx)
+		err = a.reconcileInstalled(ctx)
 	}
 	var all troubles
 	var one *problem
@@ -63,70 +63,71 @@ func (a *addon) bring(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return a.conclude(ctx, all)
+	return a.recordIssues(ctx, all)
 }
 
-// disconnected is the problem of an API server to which there is no connection.
+// disconnected returns the problem of an API server without a connection.
 func (a *addon) disconnected() error {
 	_, why := a.e.servers.Failing(a.cluster.Key())
 	if why == nil {
-		a.again(time.Second) // the first one is on its way
+		a.requeueAfter(time.Second) // the first one is on its way
 		return nil
 	}
 	return cutOff(a.row.Cluster, why)
 }
 
-// final says that the add-on's creation was refused for good: only its owner can resolve conflicts, by another request.
+// final reports whether the creation of the add-on was refused for good: only its owner can resolve conflicts, by another
+// request.
 func (a *addon) final() bool {
 	s := a.state
 	return !a.row.Deleting && !s.Created && s.Failed && s.Change == a.row.Change && !a.updating() && len(s.Issues) > 0 &&
 		!slices.ContainsFunc(s.Issues, func(i ekstypes.AddonIssue) bool { return i.Code != ekstypes.AddonIssueCodeConfigurationConflict })
 }
 
-// keep makes an add-on as it is wanted.
-func (a *addon) keep(ctx context.Context) error {
-	if err := a.server.expect(a.row.Key(), a.state.Objects); err != nil {
+// reconcileInstalled applies the desired configuration of an add-on, or corrects drift when it has been applied.
+func (a *addon) reconcileInstalled(ctx context.Context) error {
+	if err := a.server.watchObjects(a.row.Key(), a.state.Objects); err != nil {
 		return err
 	}
-	a.issues = a.permissions(ctx, a.row.Now(a.last))
+	a.issues = a.checkPermissions(ctx, a.row.Now(a.last))
 	var err error
 	if a.pending() {
 		var done bool
-		if done, err = a.carryOut(ctx); err == nil && !done {
+		if done, err = a.applyConfiguration(ctx); err == nil && !done {
 			return nil // images are on their way
 		}
 	} else {
-		err = a.drift(ctx)
+		err = a.correctDrift(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return a.settle(ctx)
+	return a.waitForPods(ctx)
 }
 
-// changing says that the add-on is being created or updated.
+// changing reports whether the add-on is being created or updated.
 func (a *addon) changing() bool {
 	return !a.state.Created || a.state.Change < a.row.Change || a.updating()
 }
 
-// returning says that the last update has failed, so that what was before it is what is wanted.
+// returning reports whether the last update has failed, so that the configuration before it is the desired one.
 func (a *addon) returning() bool {
 	return a.last.Status == ekstypes.UpdateStatusFailed || a.last.Status == ekstypes.UpdateStatusCancelled
 }
 
-// pending says that the objects are not, or may not be, what is wanted makes of them.
+// pending reports whether the objects differ, or may differ, from the desired configuration.
 func (a *addon) pending() bool {
 	return a.state.Applying != nil || !alike(a.state.Applied, a.row.Now(a.last)) ||
 		!a.returning() && a.state.AppliedChange != a.row.Change
 }
 
-// alike compares what objects are made of.
+// alike reports whether two configurations render the same objects.
 func alike(a, b record.AddonConfig) bool {
 	a.Conflicts, b.Conflicts, a.PodIdentityAssociations, b.PodIdentityAssociations = "", "", nil, nil
 	return reflect.DeepEqual(a, b)
 }
 
-// troubles are problems that keep a look from coming to its end.
+// troubles are the problems that stopped a reconcile pass.
 type troubles []*problem
 
 func (t troubles) Error() string {
@@ -137,8 +138,9 @@ func (t troubles) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// conclude writes down what is wrong, and ends what cannot succeed. A problem that may pass by itself counts once it has lasted.
-func (a *addon) conclude(ctx context.Context, all troubles) error {
+// recordIssues records the issues of an add-on, and ends an update that cannot succeed. A transient problem counts once it has
+// lasted for Options.Patience.
+func (a *addon) recordIssues(ctx context.Context, all troubles) error {
 	if len(all) == 0 {
 		if a.server != nil {
 			a.tries, a.since = 0, map[string]time.Time{}
@@ -156,7 +158,7 @@ func (a *addon) conclude(ctx context.Context, all troubles) error {
 		a.issues = add(a.issues, p.issue)
 	}
 	a.tries++
-	a.again(min(tryAgainFirst<<min(a.tries, 10), tryAgainMost))
+	a.requeueAfter(min(tryAgainFirst<<min(a.tries, 10), tryAgainMost))
 	if !counts {
 		return nil
 	}
@@ -168,12 +170,12 @@ func (a *addon) conclude(ctx context.Context, all troubles) error {
 		a.state.Failed, a.state.Change = true, a.row.Change
 	case a.updating() && (conflict || a.overdue(a.last.CreatedAt)):
 		a.state.Failed, a.state.Change = !a.state.Created, a.row.Change
-		return a.finish(ctx, ekstypes.UpdateStatusFailed, details(a.issues)...)
+		return a.finishUpdate(ctx, ekstypes.UpdateStatusFailed, details(a.issues)...)
 	}
 	return nil
 }
 
-// lasted says whether a problem has been there for so long that it counts.
+// lasted reports whether a problem has lasted long enough to count.
 func (a *addon) lasted(p *problem) bool {
 	key := string(p.issue.Code) + strings.Join(p.issue.ResourceIds, " ")
 	if _, known := a.since[key]; !known {
@@ -181,15 +183,15 @@ func (a *addon) lasted(p *problem) bool {
 	}
 	left := a.since[key].Add(a.e.o.Patience).Sub(a.e.now())
 	if left > 0 {
-		a.again(left)
+		a.requeueAfter(left)
 	}
 	return left <= 0
 }
 
-// overdue says that what began then takes longer than it may.
+// overdue reports whether what began at since has timed out.
 func (a *addon) overdue(since time.Time) bool { return a.e.now().Sub(since) >= a.e.o.Timeout }
 
-// add adds an issue; another of the same code and message lends it its resources.
+// add adds an issue, or adds its resources to an issue with the same code and message.
 func add(all []ekstypes.AddonIssue, issue ekstypes.AddonIssue) []ekstypes.AddonIssue {
 	for n, have := range all {
 		if have.Code == issue.Code && *have.Message == *issue.Message {
