@@ -15,11 +15,11 @@ import (
 // siblings is the prefix of the keys of the cluster's node groups.
 func (g *group) siblings() string { return store.Prefix(g.row.Account, g.row.Region, g.row.Cluster) }
 
-// accessEntry lets the node role in by an access entry, unless it has one, of whatever type.
+// ensureAccessEntry lets the node role in by an access entry, unless it has one, of whatever type.
 // https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
-func (g *group) accessEntry(ctx context.Context) error {
+func (g *group) ensureAccessEntry(ctx context.Context) error {
 	entry, err := record.AccessEntries(g.c.o.Store).Get(ctx, record.AccessEntryKey(g.row.Account, g.row.Region, g.row.Cluster, g.row.NodeRoleARN))
-	if missing(err) != nil {
+	if ignoreNotFound(err) != nil {
 		return err
 	}
 	if err == nil && entry.Value.ClusterID == g.cluster.ID {
@@ -28,7 +28,7 @@ func (g *group) accessEntry(ctx context.Context) error {
 			return nil
 		}
 		if entry.Value.ClientRequestToken == g.entryToken() {
-			g.mapped(throughEntry)
+			g.recordAccess(throughEntry)
 			return nil
 		}
 		states, err := g.c.states.List(ctx, g.siblings())
@@ -40,7 +40,7 @@ func (g *group) accessEntry(ctx context.Context) error {
 				continue
 			}
 			if row, err := g.c.groups.Get(ctx, other.Key); err == nil && row.Value.NodeRoleARN == g.row.NodeRoleARN {
-				g.mapped(throughEntry)
+				g.recordAccess(throughEntry)
 			}
 		}
 		return nil
@@ -53,7 +53,7 @@ func (g *group) accessEntry(ctx context.Context) error {
 	}
 	crashEntry.Here()
 	if err == nil {
-		g.mapped(throughEntry)
+		g.recordAccess(throughEntry)
 	}
 	return nil
 }

@@ -39,11 +39,11 @@ func (g *group) usesEntries() bool {
 	return g.cluster.AuthenticationMode == ekstypes.AuthenticationModeApi || g.cluster.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
 }
 
-// letIn lets the node role into the cluster.
+// grantAccess lets the node role into the cluster.
 // https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html
-func (g *group) letIn(ctx context.Context) error {
+func (g *group) grantAccess(ctx context.Context) error {
 	if g.usesEntries() {
-		if err := g.accessEntry(ctx); err != nil {
+		if err := g.ensureAccessEntry(ctx); err != nil {
 			return err
 		}
 	}
@@ -55,17 +55,17 @@ func (g *group) letIn(ctx context.Context) error {
 		return g.malformed(err)
 	}
 	if !has {
-		if err := g.editMap(ctx, addRole); err != nil {
+		if err := g.editMapRoles(ctx, addRole); err != nil {
 			return err
 		}
 		crashMapped.Here()
 	}
-	g.mapped(throughMap)
+	g.recordAccess(throughMap)
 	return nil
 }
 
-// mapped notes how the role was let in.
-func (g *group) mapped(how string) {
+// recordAccess notes how the role was let in.
+func (g *group) recordAccess(how string) {
 	if !slices.Contains(g.state.Mapped, how) {
 		g.state.Mapped = append(g.state.Mapped, how)
 		slices.Sort(g.state.Mapped)
@@ -80,8 +80,8 @@ func (g *group) malformed(err error) error {
 // attempts is how often an edit of aws-auth is tried again at once when somebody edits it at the same time.
 const attempts = 10
 
-// editMap changes mapRoles of aws-auth, and nothing else in it.
-func (g *group) editMap(ctx context.Context, edit func(text, role string) (string, error)) error {
+// editMapRoles changes mapRoles of aws-auth, and nothing else in it.
+func (g *group) editMapRoles(ctx context.Context, edit func(text, role string) (string, error)) error {
 	maps := g.kube.CoreV1().ConfigMaps(authNamespace)
 	var err error
 	for range attempts {
@@ -120,12 +120,12 @@ func (g *group) editMap(ctx context.Context, edit func(text, role string) (strin
 	return fmt.Errorf("write aws-auth: %w", err)
 }
 
-// letOut takes the role's mapping away, when this was the last of the cluster's node groups with it.
+// revokeAccess takes the role's mapping away, when this was the last of the cluster's node groups with it.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
-func (g *group) letOut(ctx context.Context) error {
+func (g *group) revokeAccess(ctx context.Context) error {
 	// Of several that are deleted at once, the one that sees the others without nodes does it.
 	g.state.AutoScalingGroup = ""
-	if err := g.save(ctx); err != nil {
+	if err := g.saveState(ctx); err != nil {
 		return err
 	}
 	rows, err := g.c.groups.List(ctx, g.siblings())
@@ -137,7 +137,7 @@ func (g *group) letOut(ctx context.Context) error {
 			continue
 		}
 		state, err := g.c.states.Get(ctx, other.Key)
-		if missing(err) != nil {
+		if ignoreNotFound(err) != nil {
 			return err
 		}
 		if !other.Value.Deleting || state.Value.NodegroupID == other.Value.ID && state.Value.AutoScalingGroup != "" {
@@ -155,7 +155,7 @@ func (g *group) letOut(ctx context.Context) error {
 	if g.kube == nil {
 		return errUnreachable
 	}
-	err = g.editMap(ctx, removeRole)
+	err = g.editMapRoles(ctx, removeRole)
 	var p *problem
 	if errors.As(err, &p) {
 		return nil // malformed: there is nothing to take out

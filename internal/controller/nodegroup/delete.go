@@ -18,39 +18,39 @@ import (
 // afterwards is how soon a deletion that something holds up is tried again.
 const afterwards = 2 * time.Second
 
-// remove takes a group away: its nodes, drained; what EKS made for it; the role's way in; and, last, its rows. Each step passes over what is gone
+// deleteGroup takes a group away: its nodes, drained; what EKS made for it; the role's way in; and, last, its rows. Each step passes over what is gone
 // already, so that a group of which half was made, or half is gone, is deleted like any other.
-func (g *group) remove(ctx context.Context) (time.Duration, error) {
+func (g *group) deleteGroup(ctx context.Context) (time.Duration, error) {
 	if g.updating() {
-		if err := g.finish(ctx, ekstypes.UpdateStatusCancelled); err != nil {
+		if err := g.finishUpdate(ctx, ekstypes.UpdateStatusCancelled); err != nil {
 			return 0, err
 		}
 	}
 	g.state.Roll, g.state.Joining = nil, nil
 	wait, gone, err := g.removeScalingGroup(ctx)
 	if err != nil || !gone {
-		return wait, g.held(err)
+		return wait, g.recordDeleteIssue(err)
 	}
-	for _, step := range []func(context.Context) error{g.removeTemplate, g.removeRemoteAccess, g.removeProfile, g.letOut} {
+	for _, step := range []func(context.Context) error{g.removeTemplate, g.removeRemoteAccess, g.removeProfile, g.revokeAccess} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errUnreachable) {
-				if err := g.health(ctx); err != nil {
+				if err := g.checkHealth(ctx); err != nil {
 					return 0, err
 				}
-				return sooner(g.soon, afterwards), g.held(nil)
+				return sooner(g.soon, afterwards), g.recordDeleteIssue(nil)
 			}
-			return lookAgain, g.held(err)
+			return lookAgain, g.recordDeleteIssue(err)
 		}
 		crashRemoved.Here()
 	}
 	return 0, g.removeRows(ctx)
 }
 
-// held writes down what keeps a group from being deleted.
-func (g *group) held(err error) error {
-	err = g.blame(err)
+// recordDeleteIssue writes down what keeps a group from being deleted.
+func (g *group) recordDeleteIssue(err error) error {
+	err = g.recordIssue(err)
 	g.state.DeleteFailed = len(g.issues) > 0
-	g.conclude()
+	g.recordHealth()
 	return err
 }
 
@@ -73,7 +73,7 @@ func (g *group) removeScalingGroup(ctx context.Context) (wait time.Duration, gon
 			return 0, false, fmt.Errorf("delete the warm pool of %s: %w", name, err)
 		}
 	}
-	if wait, err = g.depart(ctx); err != nil {
+	if wait, err = g.drainTerminating(ctx); err != nil {
 		return 0, false, err
 	}
 	if len(g.members) > 0 || g.asg.WarmPoolConfiguration != nil {
@@ -90,7 +90,7 @@ func (g *group) removeScalingGroup(ctx context.Context) (wait time.Duration, gon
 		}
 		crashScalingGroupDeleted.Here()
 	}
-	if err := g.describe(ctx); err != nil {
+	if err := g.describeScalingGroup(ctx); err != nil {
 		return 0, false, err
 	}
 	return afterwards, g.asg == nil, nil
@@ -129,7 +129,7 @@ func (g *group) removeRows(ctx context.Context) error {
 	key := g.row.Key()
 	row, err := g.c.groups.Get(ctx, key)
 	if err != nil {
-		return missing(err)
+		return ignoreNotFound(err)
 	}
 	if row.Value.ID != g.row.ID {
 		return errGone

@@ -22,20 +22,20 @@ const reserve = time.Minute
 
 var crashDeparted = crash.At("nodegroup/departure-drained")
 
-// depart lets instances into service once their nodes are Ready, and drains those that leave for another reason than an update: because the Auto
+// drainTerminating lets instances into service once their nodes are Ready, and drains those that leave for another reason than an update: because the Auto
 // Scaling group scales in, balances its zones or is told to by somebody, because EC2 takes a spot instance back, or because the node group is
 // deleted. All of them are cordoned before the first is drained. PodDisruptionBudgets are honoured for the drain timeout and not longer.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
-func (g *group) depart(ctx context.Context) (wait time.Duration, err error) {
+func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil {
 		g.state.Leaving = nil
 		return 0, nil
 	}
-	g.gone()
-	if err := g.returned(ctx); err != nil {
+	g.forgetTerminated()
+	if err := g.cancelReturned(ctx); err != nil {
 		return 0, err
 	}
-	again, err := g.arrive(ctx)
+	again, err := g.completeLaunches(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -53,7 +53,7 @@ func (g *group) depart(ctx context.Context) (wait time.Duration, err error) {
 			}
 		case astypes.LifecycleStateInService:
 			if known && l.Why == whyUpdate && g.state.Roll == nil { // the update is over
-				if err := g.stay(ctx, m); err != nil {
+				if err := g.cancelLeaving(ctx, m); err != nil {
 					return 0, err
 				}
 				continue
@@ -73,13 +73,13 @@ func (g *group) depart(ctx context.Context) (wait time.Duration, err error) {
 			continue
 		}
 		if !known {
-			g.begin(m, why)
+			g.startLeaving(m, why)
 			began = true
 		}
 		leaving = append(leaving, m)
 	}
 	if began {
-		if err := g.save(ctx); err != nil {
+		if err := g.saveState(ctx); err != nil {
 			return 0, err
 		}
 		crashLeaving.Here()
@@ -93,14 +93,14 @@ func (g *group) depart(ctx context.Context) (wait time.Duration, err error) {
 	}
 	var errs []error
 	for _, m := range leaving {
-		again, err := g.emptyDeparting(ctx, m)
+		again, err := g.drainMember(ctx, m)
 		wait, errs = sooner(wait, again), append(errs, err)
 	}
 	return wait, errors.Join(errs...)
 }
 
-// emptyDeparting drains one member that leaves, and lets the Auto Scaling group have it then.
-func (g *group) emptyDeparting(ctx context.Context, m member) (time.Duration, error) {
+// drainMember drains one member that leaves, and lets the Auto Scaling group have it then.
+func (g *group) drainMember(ctx context.Context, m member) (time.Duration, error) {
 	if m.Instance.LifecycleState == astypes.LifecycleStateInService {
 		at, err := g.interrupted(ctx, m)
 		if err != nil {
@@ -109,14 +109,14 @@ func (g *group) emptyDeparting(ctx context.Context, m member) (time.Duration, er
 		if rest := at.Add(-reserve).Sub(g.c.now()); rest > 0 && !g.replaced() {
 			return rest, nil
 		}
-		e, err := g.empty(ctx, m, false)
+		e, err := g.continueDrain(ctx, m, false)
 		if e.done || e.late {
 			e.again = 0 // EC2 takes it, and the group sees that it is gone
 		}
 		return e.again, err
 	}
 	if l := g.state.Leaving[m.ID()]; l.Terminated.IsZero() {
-		e, err := g.empty(ctx, m, false)
+		e, err := g.continueDrain(ctx, m, false)
 		if err != nil || !e.done && !e.late {
 			return e.again, err
 		}
@@ -125,13 +125,13 @@ func (g *group) emptyDeparting(ctx context.Context, m member) (time.Duration, er
 		}
 		crashDeparted.Here()
 	}
-	return 0, g.complete(ctx, m.ID(), terminateHook)
+	return 0, g.completeHook(ctx, m.ID(), terminateHook)
 }
 
 // interrupted is when EC2 takes a spot instance that it gave notice; zero when it gave none.
 func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
 	row, err := g.c.instances.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
-	if missing(err) != nil {
+	if ignoreNotFound(err) != nil {
 		return time.Time{}, err
 	}
 	return row.Value.SpotInterruption, nil
@@ -148,9 +148,9 @@ func (g *group) replaced() bool {
 	return n >= aws.ToInt32(g.asg.DesiredCapacity)
 }
 
-// arrive lets instances into service whose nodes are Ready, and those that have had the time to be: the Auto Scaling group, which takes old instances away
+// completeLaunches lets instances into service whose nodes are Ready, and those that have had the time to be: the Auto Scaling group, which takes old instances away
 // only when new ones are in service, waits for nodes and not just for machines.
-func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
+func (g *group) completeLaunches(ctx context.Context) (wait time.Duration, err error) {
 	now := g.c.now()
 	for _, m := range g.members {
 		if m.Instance.LifecycleState != astypes.LifecycleStatePendingWait {
@@ -158,7 +158,7 @@ func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
 		}
 		if !ready(m.Node) {
 			row, err := g.c.members.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
-			if missing(err) != nil {
+			if ignoreNotFound(err) != nil {
 				return 0, err
 			}
 			if rest := waiting(row.Value).Add(g.c.o.JoinTimeout).Sub(now); err == nil && rest > 0 && !g.row.Deleting {
@@ -171,22 +171,22 @@ func (g *group) arrive(ctx context.Context) (wait time.Duration, err error) {
 				return 0, err
 			}
 		}
-		if err := g.complete(ctx, m.ID(), launchHook); err != nil {
+		if err := g.completeHook(ctx, m.ID(), launchHook); err != nil {
 			return 0, err
 		}
 	}
 	if g.asg.WarmPoolConfiguration == nil {
 		return wait, nil
 	}
-	again, err := g.warm(ctx)
+	again, err := g.completeWarmPool(ctx)
 	return sooner(wait, again), err
 }
 
-// returned takes back that nodes leave that left for the warm pool and were back before anybody saw them there.
-func (g *group) returned(ctx context.Context) error {
+// cancelReturned takes back that nodes leave that left for the warm pool and were back before anybody saw them there.
+func (g *group) cancelReturned(ctx context.Context) error {
 	for _, m := range g.members {
 		if l, leaving := g.leaving(m); leaving && l.Why == whyScaleIn && serves(m) {
-			if err := g.stay(ctx, m); err != nil {
+			if err := g.cancelLeaving(ctx, m); err != nil {
 				return err
 			}
 		}
@@ -207,10 +207,10 @@ func waiting(i record.AutoScalingInstance) time.Time {
 // bootPause is between two looks at an instance that boots for the warm pool.
 const bootPause = time.Second
 
-// warm lets instances into the warm pool once they have booted and run their user data, and out of it when it shrinks: they have no pods. Their
+// completeWarmPool lets instances into the warm pool once they have booted and run their user data, and out of it when it shrinks: they have no pods. Their
 // kubelets do not start before they leave the pool for the group (internal/guest/warmpool).
 // https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html
-func (g *group) warm(ctx context.Context) (wait time.Duration, err error) {
+func (g *group) completeWarmPool(ctx context.Context) (wait time.Duration, err error) {
 	out, err := g.scaling.DescribeWarmPool(ctx, &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: g.asg.AutoScalingGroupName})
 	if err != nil {
 		return 0, fmt.Errorf("describe the warm pool of Auto Scaling group %s: %w", aws.ToString(g.asg.AutoScalingGroupName), err)
@@ -232,7 +232,7 @@ func (g *group) warm(ctx context.Context) (wait time.Duration, err error) {
 		default:
 			continue
 		}
-		if err := g.complete(ctx, id, hook); err != nil {
+		if err := g.completeHook(ctx, id, hook); err != nil {
 			return 0, err
 		}
 	}
@@ -243,18 +243,18 @@ func (g *group) warm(ctx context.Context) (wait time.Duration, err error) {
 func (g *group) booted(ctx context.Context, id string) (bool, error) {
 	key := record.EC2Key(g.row.Account, g.row.Region, id)
 	row, err := g.c.members.Get(ctx, key)
-	if missing(err) != nil {
+	if ignoreNotFound(err) != nil {
 		return false, err
 	}
 	if err == nil && g.c.now().After(waiting(row.Value).Add(g.c.o.JoinTimeout)) {
 		return true, nil
 	}
 	machine, err := g.c.machines.Get(ctx, key)
-	return err == nil && machine.Value.InstanceStatus == ec2types.SummaryStatusOk && machine.Value.UserData != "running", missing(err)
+	return err == nil && machine.Value.InstanceStatus == ec2types.SummaryStatusOk && machine.Value.UserData != "running", ignoreNotFound(err)
 }
 
-// complete lets an instance that waits for a hook go on. One that does not wait any more is no error.
-func (g *group) complete(ctx context.Context, instance, hook string) error {
+// completeHook lets an instance that waits for a hook go on. One that does not wait any more is no error.
+func (g *group) completeHook(ctx context.Context, instance, hook string) error {
 	_, err := g.scaling.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
 		AutoScalingGroupName: g.asg.AutoScalingGroupName, LifecycleHookName: &hook, InstanceId: &instance, LifecycleActionResult: aws.String("CONTINUE"),
 	})

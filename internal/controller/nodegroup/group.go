@@ -58,35 +58,35 @@ func (m member) ID() string { return aws.ToString(m.Instance.InstanceId) }
 
 // Reconcile brings one node group about.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	g, err := c.look(ctx, key)
+	g, err := c.loadGroup(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	after, err := g.bring(ctx)
+	after, err := g.reconcile(ctx)
 	if errors.Is(err, errGone) {
-		c.forget(g.row.ID)
+		c.forgetGroup(g.row.ID)
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err != nil {
 		err = fmt.Errorf("node group %s of cluster %s: %w", g.row.Name, g.row.Cluster, err)
 	}
-	return reconcile.Result{After: after}, errors.Join(err, g.save(ctx))
+	return reconcile.Result{After: after}, errors.Join(err, g.saveState(ctx))
 }
 
 // errGone says that nothing is left of the group.
 var errGone = errors.New("the node group is gone")
 
-// look reads what there is in the store about a group.
-func (c *Controller) look(ctx context.Context, key string) (*group, error) {
+// loadGroup loads the records of a group.
+func (c *Controller) loadGroup(ctx context.Context, key string) (*group, error) {
 	row, err := c.groups.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	g := &group{c: c, row: row.Value}
-	c.know(g.row.ID, key)
+	c.rememberGroup(g.row.ID, key)
 	if g.saved, err = c.states.Copy(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *Controller) look(ctx context.Context, key string) (*group, error) {
 	g.cluster = cluster.Value
 	if g.row.LastUpdateID != "" {
 		last, err := c.updates.Get(ctx, record.UpdateKey(g.row.Account, g.row.Region, g.row.Cluster, g.row.LastUpdateID))
-		if missing(err) != nil {
+		if ignoreNotFound(err) != nil {
 			return nil, err
 		}
 		g.last = last.Value
@@ -118,8 +118,9 @@ func (c *Controller) look(ctx context.Context, key string) (*group, error) {
 	return g, nil
 }
 
-// save writes what is known of the group, if it changed. It is called before an act that must be remembered, and at the end.
-func (g *group) save(ctx context.Context) error {
+// saveState writes the observed state of the group if it has changed. It is called before each action that must be recorded first,
+// and at the end of a pass.
+func (g *group) saveState(ctx context.Context) error {
 	if g.saved.Revision != 0 && reflect.DeepEqual(g.saved.Value, g.state) {
 		return nil
 	}
@@ -136,8 +137,8 @@ func (g *group) save(ctx context.Context) error {
 	return err
 }
 
-// finish ends the update under way.
-func (g *group) finish(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
+// finishUpdate ends the update in progress.
+func (g *group) finishUpdate(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
 	key := record.UpdateKey(g.row.Account, g.row.Region, g.row.Cluster, g.last.ID)
 	row, err := g.c.updates.Modify(ctx, key, func(u *record.Update) error {
 		if u.Status == ekstypes.UpdateStatusInProgress {
@@ -152,13 +153,13 @@ func (g *group) finish(ctx context.Context, status ekstypes.UpdateStatus, errs .
 	return nil
 }
 
-// updating says that an update is under way.
+// updating reports whether an update is in progress.
 func (g *group) updating() bool {
 	return g.last.ID != "" && g.last.ID == g.row.LastUpdateID && g.last.Status == ekstypes.UpdateStatusInProgress
 }
 
-// describe asks Auto Scaling for the group and its instances.
-func (g *group) describe(ctx context.Context) error {
+// describeScalingGroup loads the Auto Scaling group and its instances.
+func (g *group) describeScalingGroup(ctx context.Context) error {
 	name := g.scalingName()
 	out, err := g.scaling.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	if err != nil {

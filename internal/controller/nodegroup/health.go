@@ -23,10 +23,10 @@ const (
 	failuresInARow = 3
 )
 
-// health says what the group depends on and is not there.
-func (g *group) health(ctx context.Context) error {
+// checkHealth reports dependencies of the group that do not exist.
+func (g *group) checkHealth(ctx context.Context) error {
 	s := g.c.o.Store
-	if _, err := record.Roles(s).Get(ctx, record.RoleKey(g.row.Account, g.roleName())); missing(err) != nil {
+	if _, err := record.Roles(s).Get(ctx, record.RoleKey(g.row.Account, g.roleName())); ignoreNotFound(err) != nil {
 		return err
 	} else if err != nil {
 		g.issues.add(ekstypes.Issue{
@@ -43,11 +43,11 @@ func (g *group) health(ctx context.Context) error {
 		g.blocked = true
 	}
 	plane, err := g.c.planes.Get(ctx, g.cluster.Key())
-	if missing(err) != nil {
+	if ignoreNotFound(err) != nil {
 		return err
 	}
 	if id := plane.Value.ClusterSecurityGroupID; id != "" {
-		if _, err := record.SecurityGroups(s).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); missing(err) != nil {
+		if _, err := record.SecurityGroups(s).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); ignoreNotFound(err) != nil {
 			return err
 		} else if err != nil {
 			g.issues.add(ekstypes.Issue{
@@ -73,8 +73,8 @@ func (g *group) health(ctx context.Context) error {
 	return nil
 }
 
-// launches says why the Auto Scaling group cannot launch as many instances as are desired.
-func (g *group) launches(ctx context.Context) error {
+// checkLaunches reports why the Auto Scaling group cannot launch its desired capacity.
+func (g *group) checkLaunches(ctx context.Context) error {
 	serving := int32(0)
 	for _, m := range g.members {
 		if serves(m) {
@@ -104,7 +104,7 @@ func (g *group) launches(ctx context.Context) error {
 		lasting = lasting && !passing
 	}
 	if failures >= failuresInARow && lasting || failures > 0 && g.c.now().Sub(g.row.CreatedAt) > g.c.o.JoinTimeout {
-		g.giveUp()
+		g.failCreation()
 	}
 	return nil
 }
@@ -156,10 +156,10 @@ func (g *group) launchIssue(text string) (issue ekstypes.Issue, passing bool) {
 	return issue, passing
 }
 
-// conclude writes down what is wrong. A creation that failed keeps saying why.
-func (g *group) conclude() {
+// recordHealth records the health issues of a pass. A creation that failed keeps its issues.
+func (g *group) recordHealth() {
 	if g.blocked && g.asg == nil && !g.row.Deleting {
-		g.giveUp() // nothing comes of it as long as its owner does nothing, and a group that failed is only deleted
+		g.failCreation() // nothing comes of it as long as its owner does nothing, and a group that failed is only deleted
 	}
 	if len(g.issues) == 0 && g.state.Failed && !g.row.Deleting {
 		return

@@ -11,8 +11,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// join sees instances become Ready nodes, and says which have not in time. A group is created once as many nodes are Ready as are desired.
-func (g *group) join(context.Context) (after time.Duration, err error) {
+// waitForNodes sees instances become Ready nodes, and says which have not in time. A group is created once as many nodes are Ready as are desired.
+func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
 	now := g.c.now()
 	joining := map[string]time.Time{}
 	readyNodes := int32(0)
@@ -58,7 +58,7 @@ func (g *group) join(context.Context) (after time.Duration, err error) {
 	switch {
 	case g.state.Created || g.state.Failed || g.asg == nil:
 	case len(silent)+len(ill) > 0:
-		g.giveUp()
+		g.failCreation()
 	case readyNodes >= aws.ToInt32(g.asg.DesiredCapacity) && g.server != nil && !g.blocked:
 		g.state.Created = true
 		g.c.log.Info("node group is active", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "nodes", readyNodes, "after", now.Sub(g.row.CreatedAt).Round(time.Millisecond))
@@ -66,8 +66,8 @@ func (g *group) join(context.Context) (after time.Duration, err error) {
 	return after, nil
 }
 
-// giveUp ends the creation.
-func (g *group) giveUp() {
+// failCreation ends the creation.
+func (g *group) failCreation() {
 	if !g.state.Created && !g.state.Failed {
 		g.state.Failed = true
 		g.c.log.Warn("node group could not be created", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "issues", len(g.issues))

@@ -16,16 +16,16 @@ import (
 
 func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
-// mark gives live nodes the labels and taints that are wanted now, when those that they were given are others. Nodes that come later have
+// reconcileLabels gives live nodes the labels and taints that are wanted now, when those that they were given are others. Nodes that come later have
 // them from the launch template. What others put on a node stays.
-func (g *group) mark(ctx context.Context) error {
+func (g *group) reconcileLabels(ctx context.Context) error {
 	if maps.Equal(g.state.Labels, g.row.Labels) && sameTaints(g.state.Taints, g.row.Taints) {
 		return nil
 	}
 	if g.kube == nil {
 		return nil // its connection wakes the group
 	}
-	if err := g.retag(ctx); err != nil {
+	if err := g.reconcileTags(ctx); err != nil {
 		return err
 	}
 	unborn := false // nodes may still come with what was wanted before
@@ -34,7 +34,7 @@ func (g *group) mark(ctx context.Context) error {
 			unborn = unborn || m.Old
 			continue
 		}
-		if err := g.markNode(ctx, m.Node); err != nil {
+		if err := g.labelNode(ctx, m.Node); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (g *group) mark(ctx context.Context) error {
 	return nil
 }
 
-func (g *group) markNode(ctx context.Context, n *corev1.Node) error {
+func (g *group) labelNode(ctx context.Context, n *corev1.Node) error {
 	labels := map[string]any{}
 	for k, v := range g.state.Labels {
 		if _, wanted := g.row.Labels[k]; !wanted && n.Labels[k] == v {

@@ -38,8 +38,8 @@ var (
 	crashTerminated = crash.At("nodegroup/termination-recorded")
 )
 
-// begin records that a member is on its way out, before anything is done to its node.
-func (g *group) begin(m member, why string) {
+// startLeaving records that a member is on its way out, before anything is done to its node.
+func (g *group) startLeaving(m member, why string) {
 	if g.state.Leaving == nil {
 		g.state.Leaving = map[string]record.NodegroupLeaving{}
 	}
@@ -65,8 +65,8 @@ type emptying struct {
 	again time.Duration // when to look again although nothing is heard
 }
 
-// empty goes on with the drain of a member that is leaving.
-func (g *group) empty(ctx context.Context, m member, force bool) (emptying, error) {
+// continueDrain takes the next step of draining a member.
+func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptying, error) {
 	l := g.state.Leaving[m.ID()]
 	limit := g.c.o.DrainTimeout
 	if g.row.Deleting {
@@ -125,8 +125,8 @@ func (g *group) refuge() bool {
 	})
 }
 
-// stay takes back that a member is leaving.
-func (g *group) stay(ctx context.Context, m member) error {
+// cancelLeaving uncordons a member that is to stay.
+func (g *group) cancelLeaving(ctx context.Context, m member) error {
 	if m.Node != nil && g.state.Leaving[m.ID()].Cordoned {
 		if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 	if l.Terminated.IsZero() {
 		l.Terminated = g.c.now()
 		g.state.Leaving[m.ID()] = l
-		if err := g.save(ctx); err != nil {
+		if err := g.saveState(ctx); err != nil {
 			return err
 		}
 		crashTerminated.Here()
@@ -155,7 +155,7 @@ func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
 	if err != nil {
 		return fmt.Errorf("terminate instance %s: %w", m.ID(), err)
 	}
-	return g.describe(ctx)
+	return g.describeScalingGroup(ctx)
 }
 
 // serves says that a member is in service or on its way there.
@@ -178,8 +178,8 @@ func (g *group) counts(m member) bool {
 	return !leaving && serves(m) && ready(m.Node)
 }
 
-// gone forgets the nodes that have left.
-func (g *group) gone() {
+// forgetTerminated forgets nodes that were terminated.
+func (g *group) forgetTerminated() {
 	for id := range g.state.Leaving {
 		if !slices.ContainsFunc(g.members, func(m member) bool { return m.ID() == id }) {
 			delete(g.state.Leaving, id)

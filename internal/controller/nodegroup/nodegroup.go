@@ -8,8 +8,9 @@
 //   - creates an instance profile, a launch template and an Auto Scaling group (profile.go, template.go, userdata.go,
 //     scaling.go),
 //   - waits for its nodes to become Ready (join.go), and reconciles the labels and taints of live nodes (labels.go),
-//   - runs version updates in four phases (roll.go, setup.go, scaleup.go, upgrade.go, scaledown.go),
-//   - drains nodes that are terminated for another reason (depart.go), and repairs unhealthy nodes (repair.go),
+//   - runs version updates in four phases (update.go, setup.go, scaleup.go, upgrade.go, scaledown.go),
+//   - drains nodes that are terminated for another reason (drainterminating.go), and repairs unhealthy nodes
+//     (repair.go),
 //   - reports health issues (health.go), and deletes all that it created with the group (delete.go).
 //
 // It records its observations and its progress in [record.NodegroupState], of which it is the only writer; it also ends

@@ -34,7 +34,7 @@ func message(err error) string {
 // issues are what is wrong with a group.
 type issues []ekstypes.Issue
 
-// add adds an issue; another of the same code and message lends it its resources.
+// add adds an issue, or adds its resources to an issue with the same code and message.
 func (i *issues) add(issue ekstypes.Issue) {
 	for n, have := range *i {
 		if have.Code == issue.Code && *have.Message == *issue.Message {
@@ -49,8 +49,8 @@ func (i *issues) add(issue ekstypes.Issue) {
 	*i = append(*i, issue)
 }
 
-// blame turns an error that the group's owner can do something about into an issue, and gives back any other.
-func (g *group) blame(err error) error {
+// recordIssue records an error that the owner of the group can fix as a health issue, and returns any other error.
+func (g *group) recordIssue(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -21,12 +21,12 @@ func (g *group) roleName() string {
 // madeName is the name of what EKS makes for the group.
 func (g *group) madeName() string { return "eks-" + g.row.ID }
 
-// profile gives the node role to the instances, by an instance profile of the group's own.
-func (g *group) profile(ctx context.Context) error {
+// ensureInstanceProfile gives the node role to the instances, by an instance profile of the group's own.
+func (g *group) ensureInstanceProfile(ctx context.Context) error {
 	name, role := g.madeName(), g.roleName()
 	if g.state.InstanceProfile != "" {
 		if _, err := record.InstanceProfiles(g.c.o.Store).Get(ctx, record.InstanceProfileKey(g.row.Account, name)); err != nil {
-			if missing(err) != nil {
+			if ignoreNotFound(err) != nil {
 				return err
 			}
 			return &problem{ekstypes.Issue{
@@ -66,7 +66,7 @@ func (g *group) profile(ctx context.Context) error {
 		}
 	}
 	g.state.InstanceProfile = name
-	return g.save(ctx)
+	return g.saveState(ctx)
 }
 
 // removeProfile takes the instance profile away.

@@ -27,84 +27,91 @@ var (
 	crashRowsLeft            = crash.At("nodegroup/rows-left")
 )
 
-// bring is the story of a node group. Each step makes what is missing, and finds what was made before; what its owner has to do something about is
-// shown as an issue, and the steps that build on it wait.
-func (g *group) bring(ctx context.Context) (time.Duration, error) {
-	if err := g.describe(ctx); err != nil {
+// reconcile reconciles a node group. Each step creates what is missing, and finds what an earlier pass created. What the owner of
+// the group has to fix is reported as a health issue, and the steps that depend on it wait.
+func (g *group) reconcile(ctx context.Context) (time.Duration, error) {
+	if err := g.describeScalingGroup(ctx); err != nil {
 		return 0, err
 	}
 	if g.row.Deleting {
-		return g.remove(ctx)
+		return g.deleteGroup(ctx)
 	}
 	if plane, err := g.c.planes.Get(ctx, g.cluster.Key()); err != nil || !plane.Value.Ready {
-		return 0, missing(err) // its row changes when it is
+		return 0, ignoreNotFound(err) // its row changes when it is
 	}
-	if err := g.health(ctx); err != nil {
+	if err := g.checkHealth(ctx); err != nil {
 		return 0, err
 	}
-	if err := g.make(ctx); err != nil {
+	if err := g.ensureResources(ctx); err != nil {
 		return 0, err
 	}
 	after := g.soon
 	if g.asg != nil {
-		wait, err := g.keep(ctx)
+		wait, err := g.reconcileInstances(ctx)
 		if err != nil {
 			return 0, err
 		}
 		after = sooner(after, wait)
 	}
-	if err := g.configured(ctx); err != nil {
+	if err := g.finishConfigUpdate(ctx); err != nil {
 		return 0, err
 	}
-	g.conclude()
+	g.recordHealth()
 	return sooner(after, g.soon), nil
 }
 
-// make lets the role in and makes the instance profile, the launch template and the Auto Scaling group, once everything that they depend on is there.
-func (g *group) make(ctx context.Context) error {
+// ensureResources grants access to the node role, and creates the instance profile, the launch template and the Auto Scaling group
+// once their dependencies exist.
+func (g *group) ensureResources(ctx context.Context) error {
 	blocked := g.blocked
-	if err := g.blame(g.letIn(ctx)); err != nil {
+	if err := g.recordIssue(g.grantAccess(ctx)); err != nil {
 		return err
 	}
 	g.blocked = blocked // nodes may have another way in
 	if g.state.Failed && g.asg == nil {
 		return nil // for good
 	}
-	for _, step := range []func(context.Context) error{g.publicAddresses, g.profile, g.remoteAccess, g.template, g.scalingGroup} {
+	for _, step := range []func(context.Context) error{g.checkPublicAddresses, g.ensureInstanceProfile, g.ensureRemoteAccess, g.ensureTemplate, g.ensureScalingGroup} {
 		if g.blocked {
 			return nil
 		}
-		if err := g.blame(step(ctx)); err != nil {
+		if err := g.recordIssue(step(ctx)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// template makes the launch template as it is wanted now.
-func (g *group) template(ctx context.Context) error { return g.makeTemplate(ctx, g.row.Wanted(g.last)) }
+// ensureTemplate creates the desired version of the launch template.
+func (g *group) ensureTemplate(ctx context.Context) error {
+	return g.ensureTemplateVersion(ctx, g.row.Wanted(g.last))
+}
 
-// keep is about what goes on in an Auto Scaling group that there is.
-func (g *group) keep(ctx context.Context) (after time.Duration, err error) {
+// reconcileInstances reconciles an existing Auto Scaling group and its nodes.
+func (g *group) reconcileInstances(ctx context.Context) (after time.Duration, err error) {
 	if !g.blocked {
-		for _, step := range []func(context.Context) error{g.keepTemplate, g.scale, g.warmPool, g.mark} {
-			if err := g.blame(step(ctx)); err != nil {
+		for _, step := range []func(context.Context) error{
+			g.reconcileTemplateInUse, g.applyScaling, g.reconcileWarmPool, g.reconcileLabels,
+		} {
+			if err := g.recordIssue(step(ctx)); err != nil {
 				return 0, err
 			}
 		}
 	}
-	for _, step := range []func(context.Context) (time.Duration, error){g.join, g.roll, g.depart, g.repair} {
+	for _, step := range []func(context.Context) (time.Duration, error){
+		g.waitForNodes, g.reconcileUpdate, g.drainTerminating, g.repairNodes,
+	} {
 		wait, err := step(ctx)
 		if err != nil {
 			return 0, err
 		}
 		after = sooner(after, wait)
 	}
-	return after, g.launches(ctx)
+	return after, g.checkLaunches(ctx)
 }
 
-// configured ends an update of the configuration that was carried out.
-func (g *group) configured(ctx context.Context) error {
+// finishConfigUpdate ends a configuration update that has been applied.
+func (g *group) finishConfigUpdate(ctx context.Context) error {
 	if !g.updating() || g.last.Type != ekstypes.UpdateTypeConfigUpdate {
 		return nil
 	}
@@ -114,14 +121,14 @@ func (g *group) configured(ctx context.Context) error {
 			errs = append(errs, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds})
 		}
 		if g.blocked {
-			return g.finish(ctx, ekstypes.UpdateStatusFailed, errs...)
+			return g.finishUpdate(ctx, ekstypes.UpdateStatusFailed, errs...)
 		}
 	}
 	if g.asg == nil || g.kube == nil || g.state.ScalingChange != g.row.ScalingChange || g.state.ScalingTemplate != g.state.LaunchTemplateVersion {
 		return nil
 	}
-	if err := g.save(ctx); err != nil {
+	if err := g.saveState(ctx); err != nil {
 		return err
 	}
-	return g.finish(ctx, ekstypes.UpdateStatusSuccessful)
+	return g.finishUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 }

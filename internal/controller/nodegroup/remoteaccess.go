@@ -13,8 +13,8 @@ import (
 
 func (g *group) remoteName() string { return "eks-remoteAccess-" + g.row.ID }
 
-// remoteAccess makes the security group through which nodes are reached by SSH: from the given groups, or from everywhere.
-func (g *group) remoteAccess(ctx context.Context) error {
+// ensureRemoteAccess makes the security group through which nodes are reached by SSH: from the given groups, or from everywhere.
+func (g *group) ensureRemoteAccess(ctx context.Context) error {
 	access := g.row.RemoteAccess
 	if access == nil || aws.ToString(access.Ec2SshKey) == "" || g.state.RemoteAccessGroup != "" {
 		return nil
@@ -50,7 +50,7 @@ func (g *group) remoteAccess(ctx context.Context) error {
 		}
 	}
 	g.state.RemoteAccessGroup = aws.ToString(found.GroupId)
-	return g.save(ctx)
+	return g.saveState(ctx)
 }
 
 func (g *group) findRemoteAccess(ctx context.Context) (*ec2types.SecurityGroup, error) {

@@ -42,19 +42,19 @@ const nodeDeleted = "NodeDeleted"
 
 var crashReboot = crash.At("nodegroup/reboot-recorded")
 
-// repair reboots or replaces nodes that have been unhealthy for too long, if the group has node auto repair. While too many are unhealthy it begins
+// repairNodes reboots or replaces nodes that have been unhealthy for too long, if the group has node auto repair. While too many are unhealthy it begins
 // nothing new: the cause is then hardly the nodes'. Nor does it during an update, which replaces them all. What it has begun it brings to an end.
-func (g *group) repair(ctx context.Context) (wait time.Duration, err error) {
+func (g *group) repairNodes(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil || g.kube == nil {
 		return 0, nil
 	}
 	config := g.row.Repair
 	enabled := config != nil && aws.ToBool(config.Enabled) && !g.row.Deleting
-	if err := g.examine(ctx, enabled); err != nil {
+	if err := g.recordUnhealthy(ctx, enabled); err != nil {
 		return 0, err
 	}
 	if enabled && g.state.Roll == nil && !halted(config, len(g.state.Unhealthy), len(g.members)) {
-		again, err := g.treat(ctx, config)
+		again, err := g.startRepairs(ctx, config)
 		if err != nil {
 			return 0, err
 		}
@@ -66,7 +66,7 @@ func (g *group) repair(ctx context.Context) (wait time.Duration, err error) {
 			continue
 		}
 		if l.Terminated.IsZero() {
-			e, err := g.empty(ctx, m, false)
+			e, err := g.continueDrain(ctx, m, false)
 			if err != nil {
 				return 0, err
 			}
@@ -82,8 +82,8 @@ func (g *group) repair(ctx context.Context) (wait time.Duration, err error) {
 	return wait, nil
 }
 
-// examine writes down which nodes are unhealthy, and lets those take pods again that have recovered.
-func (g *group) examine(ctx context.Context, enabled bool) error {
+// recordUnhealthy writes down which nodes are unhealthy, and lets those take pods again that have recovered.
+func (g *group) recordUnhealthy(ctx context.Context, enabled bool) error {
 	now := g.c.now()
 	was := g.state.Unhealthy
 	g.state.Unhealthy = nil
@@ -178,8 +178,8 @@ func parallelRepairs(config *ekstypes.NodeRepairConfig, unhealthy int) int {
 	return math.MaxInt
 }
 
-// treat begins the repairs that are due, those first that have been ill longest. A node that a reboot did not cure is replaced.
-func (g *group) treat(ctx context.Context, config *ekstypes.NodeRepairConfig) (wait time.Duration, err error) {
+// startRepairs begins the repairs that are due, those first that have been ill longest. A node that a reboot did not cure is replaced.
+func (g *group) startRepairs(ctx context.Context, config *ekstypes.NodeRepairConfig) (wait time.Duration, err error) {
 	now := g.c.now()
 	under := 0 // repair
 	var due []member
@@ -233,12 +233,12 @@ func (g *group) treat(ctx context.Context, config *ekstypes.NodeRepairConfig) (w
 			wait = sooner(wait, patience)
 			continue
 		}
-		g.begin(m, whyRepair)
+		g.startLeaving(m, whyRepair)
 	}
 	if !began {
 		return wait, nil
 	}
-	if err := g.save(ctx); err != nil {
+	if err := g.saveState(ctx); err != nil {
 		return 0, err
 	}
 	crashReboot.Here()

@@ -23,7 +23,7 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 		// The Cluster Autoscaler scales up: EKS leaves the group to it.
 		for _, m := range g.members {
 			if l, leaving := g.leaving(m); leaving && l.Why == whyUpdate && l.Terminated.IsZero() {
-				if err := g.stay(ctx, m); err != nil {
+				if err := g.cancelLeaving(ctx, m); err != nil {
 					return 0, err
 				}
 			}
@@ -32,9 +32,9 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 		if err := g.setSizes(ctx, max(*r.Before.MaxSize, desired), desired); err != nil {
 			return 0, err
 		}
-		return 0, g.ended(ctx, ekstypes.UpdateStatusSuccessful)
+		return 0, g.endUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 	}
-	wait, done, err := g.shrink(ctx)
+	wait, done, err := g.terminateSurplus(ctx)
 	if err != nil || !done {
 		return wait, err
 	}
@@ -51,17 +51,17 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 		return 0, nil // the Auto Scaling group takes away what it launched too much
 	}
 	if serving < aws.ToInt32(g.asg.DesiredCapacity) {
-		if rest := g.waiting(); rest > 0 {
+		if rest := g.waitForReady(); rest > 0 {
 			return rest, nil
 		}
 		return 0, g.failJoin(ctx)
 	}
-	return 0, g.ended(ctx, ekstypes.UpdateStatusSuccessful)
+	return 0, g.endUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 }
 
-// shrink takes away the nodes that the Auto Scaling group has more than before the update, as many at once as may be unavailable, and gives it back its
+// terminateSurplus takes away the nodes that the Auto Scaling group has more than before the update, as many at once as may be unavailable, and gives it back its
 // sizes. done says that it has them, and that the nodes are gone.
-func (g *group) shrink(ctx context.Context) (wait time.Duration, done bool, err error) {
+func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done bool, err error) {
 	r := g.state.Roll
 	nodes := g.wanted()
 	defer func() { r.Desired = aws.ToInt32(g.asg.DesiredCapacity) }()
@@ -85,12 +85,12 @@ func (g *group) shrink(ctx context.Context) (wait time.Duration, done bool, err 
 		}
 		if l.Terminated.IsZero() {
 			if aws.ToInt32(g.asg.DesiredCapacity) <= nodes { // somebody else has scaled in
-				if err := g.stay(ctx, m); err != nil {
+				if err := g.cancelLeaving(ctx, m); err != nil {
 					return 0, false, err
 				}
 				continue
 			}
-			e, err := g.empty(ctx, m, false)
+			e, err := g.continueDrain(ctx, m, false)
 			if err != nil {
 				return 0, false, err
 			}
@@ -129,13 +129,13 @@ func (g *group) pickSurplus(ctx context.Context, most, nodes int32) error {
 		if err != nil {
 			return err
 		}
-		g.begin(m, whyUpdate)
+		g.startLeaving(m, whyUpdate)
 		began = true
 	}
 	if !began {
 		return nil
 	}
-	err := g.save(ctx)
+	err := g.saveState(ctx)
 	crashLeaving.Here()
 	return err
 }

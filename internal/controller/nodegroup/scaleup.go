@@ -45,7 +45,7 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	}
 	// A group that has all that it is to have launches no more: zones that old nodes were crowded in get theirs when those go.
 	if unready || fresh == 0 || len(missing) > 0 && g.unlaunched() > 0 {
-		if rest := g.waiting(); rest > 0 {
+		if rest := g.waitForReady(); rest > 0 {
 			return rest, nil
 		}
 		return 0, g.failJoin(ctx)
@@ -53,7 +53,7 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	if err := g.cordonOld(ctx); err != nil {
 		return 0, err
 	}
-	return 0, g.phase(ctx, record.NodegroupUpgrade)
+	return 0, g.startPhase(ctx, record.NodegroupUpgrade)
 }
 
 // labelled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their user data gives them.
@@ -79,7 +79,7 @@ func (g *group) cordonOld(ctx context.Context) error {
 	if len(cordon) == 0 {
 		return nil
 	}
-	if err := g.save(ctx); err != nil {
+	if err := g.saveState(ctx); err != nil {
 		return err
 	}
 	crashCordoned.Here()

@@ -24,8 +24,8 @@ const (
 	nodeTemplateTag = "k8s.io/cluster-autoscaler/node-template/"
 )
 
-// scalingGroup makes the Auto Scaling group, or finds it.
-func (g *group) scalingGroup(ctx context.Context) error {
+// ensureScalingGroup makes the Auto Scaling group, or finds it.
+func (g *group) ensureScalingGroup(ctx context.Context) error {
 	name := g.scalingName()
 	if g.asg == nil && g.state.AutoScalingGroup != "" {
 		return &problem{ekstypes.Issue{
@@ -49,14 +49,14 @@ func (g *group) scalingGroup(ctx context.Context) error {
 			return g.scalingRefused(ctx, err)
 		}
 		crashScalingGroup.Here()
-		if err := g.describe(ctx); err != nil {
+		if err := g.describeScalingGroup(ctx); err != nil {
 			return err
 		}
 	}
 	if g.state.AutoScalingGroup == "" {
 		g.state.AutoScalingGroup, g.state.ScalingTemplate, g.state.ScalingChange = name, g.templateInUse(), g.row.ScalingChange
 		g.state.Labels, g.state.Taints = maps.Clone(g.row.Labels), slices.Clone(g.row.Taints)
-		return g.save(ctx)
+		return g.saveState(ctx)
 	}
 	return nil
 }
@@ -99,8 +99,8 @@ func (g *group) templateSpecification() *astypes.LaunchTemplateSpecification {
 	return &astypes.LaunchTemplateSpecification{LaunchTemplateId: ptr(g.state.LaunchTemplateID), Version: ptr(g.state.LaunchTemplateVersion)}
 }
 
-// useTemplate makes the Auto Scaling group launch from the version that was made last.
-func (g *group) useTemplate(ctx context.Context) error {
+// launchFromTemplate makes the Auto Scaling group launch from the version that was made last.
+func (g *group) launchFromTemplate(ctx context.Context) error {
 	if g.asg == nil || g.state.ScalingTemplate == g.state.LaunchTemplateVersion && g.templateInUse() == g.state.LaunchTemplateVersion {
 		return nil
 	}
@@ -110,10 +110,10 @@ func (g *group) useTemplate(ctx context.Context) error {
 	}
 	crashTemplateUsed.Here()
 	g.state.ScalingTemplate = g.state.LaunchTemplateVersion
-	if err := g.save(ctx); err != nil {
+	if err := g.saveState(ctx); err != nil {
 		return err
 	}
-	return g.describe(ctx)
+	return g.describeScalingGroup(ctx)
 }
 
 // templateInUse is the version that the Auto Scaling group launches from, "" when it is of another template.
@@ -128,9 +128,9 @@ func (g *group) templateInUse() string {
 	return aws.ToString(spec.Version)
 }
 
-// keepTemplate sees to it that the Auto Scaling group launches from the version that was made last, unless somebody else made it launch from
+// reconcileTemplateInUse sees to it that the Auto Scaling group launches from the version that was made last, unless somebody else made it launch from
 // something else: that is theirs to take back.
-func (g *group) keepTemplate(ctx context.Context) error {
+func (g *group) reconcileTemplateInUse(ctx context.Context) error {
 	if used := g.templateInUse(); used != g.state.LaunchTemplateVersion && used != g.state.ScalingTemplate {
 		return &problem{ekstypes.Issue{
 			Code:        ekstypes.NodegroupIssueCodeEc2LaunchTemplateVersionMismatch,
@@ -138,11 +138,11 @@ func (g *group) keepTemplate(ctx context.Context) error {
 			ResourceIds: []string{g.state.LaunchTemplateID},
 		}}
 	}
-	return g.useTemplate(ctx)
+	return g.launchFromTemplate(ctx)
 }
 
-// scale carries out, once, what a request said of the sizes. In between they are whoever's who changes them.
-func (g *group) scale(ctx context.Context) error {
+// applyScaling carries out, once, what a request said of the sizes. In between they are whoever's who changes them.
+func (g *group) applyScaling(ctx context.Context) error {
 	if g.state.ScalingChange != g.row.ScalingChange {
 		_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
 			AutoScalingGroupName: ptr(g.scalingName()), MinSize: g.row.Scaling.MinSize, MaxSize: g.row.Scaling.MaxSize, DesiredCapacity: g.row.Scaling.DesiredSize,
@@ -152,7 +152,7 @@ func (g *group) scale(ctx context.Context) error {
 		}
 		crashResized.Here()
 		g.state.ScalingChange = g.row.ScalingChange
-		if err := g.describe(ctx); err != nil {
+		if err := g.describeScalingGroup(ctx); err != nil {
 			return err
 		}
 	}
@@ -189,8 +189,8 @@ func (g *group) scalingTags() []astypes.Tag {
 	return tags
 }
 
-// retag gives the Auto Scaling group the tags that labels and taints want now, and takes away those that they wanted before.
-func (g *group) retag(ctx context.Context) error {
+// reconcileTags gives the Auto Scaling group the tags that labels and taints want now, and takes away those that they wanted before.
+func (g *group) reconcileTags(ctx context.Context) error {
 	want := g.scalingTags()
 	has := func(tags []astypes.TagDescription, t astypes.Tag) bool {
 		return slices.ContainsFunc(tags, func(d astypes.TagDescription) bool { return *d.Key == *t.Key && aws.ToString(d.Value) == *t.Value })

@@ -20,18 +20,18 @@ func (g *group) setUp(ctx context.Context) (time.Duration, error) {
 	if g.state.Roll == nil {
 		before := ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize, DesiredSize: g.asg.DesiredCapacity}
 		g.state.Roll = &record.NodegroupRoll{UpdateID: g.last.ID, Phase: record.NodegroupSetUp, Since: g.c.now(), Before: before}
-		if err := g.save(ctx); err != nil {
+		if err := g.saveState(ctx); err != nil {
 			return 0, err
 		}
 		crashRollBegun.Here()
 	}
 	if !slices.ContainsFunc(g.members, func(m member) bool { return m.Old }) {
-		return 0, g.ended(ctx, ekstypes.UpdateStatusSuccessful)
+		return 0, g.endUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 	}
 	r := g.state.Roll
 	if g.row.UpdateConfig.UpdateStrategy == ekstypes.NodegroupUpdateStrategiesMinimal {
-		return 0, g.phase(ctx, record.NodegroupUpgrade)
+		return 0, g.startPhase(ctx, record.NodegroupUpgrade)
 	}
 	r.Added = max(2*int32(len(g.asg.AvailabilityZones)), unavailable(g.row.UpdateConfig, *r.Before.DesiredSize))
-	return 0, g.phase(ctx, record.NodegroupScaleUp)
+	return 0, g.startPhase(ctx, record.NodegroupScaleUp)
 }

@@ -84,21 +84,21 @@ func (c *Controller) named(scaling string) []string {
 	return nil // not looked at yet: it will be
 }
 
-// know remembers which key a group's ID stands for.
-func (c *Controller) know(id, key string) {
+// rememberGroup remembers which key a group's ID stands for.
+func (c *Controller) rememberGroup(id, key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keys[id] = key
 }
 
-func (c *Controller) forget(id string) {
+func (c *Controller) forgetGroup(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.keys, id)
 }
 
-// missing makes nothing of ErrNotFound.
-func missing(err error) error {
+// ignoreNotFound returns nil for ErrNotFound, and any other error as it is.
+func ignoreNotFound(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

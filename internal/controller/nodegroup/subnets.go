@@ -16,17 +16,17 @@ import (
 func (g *group) missingSubnets(ctx context.Context) []string {
 	var ids []string
 	for _, id := range g.row.SubnetIDs {
-		if _, err := record.Subnets(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); err != nil && missing(err) == nil {
+		if _, err := record.Subnets(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); err != nil && ignoreNotFound(err) == nil {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// publicAddresses refuses to launch nodes without a public address into public subnets: they would reach nothing. A launch template of the user's
+// checkPublicAddresses refuses to launch nodes without a public address into public subnets: they would reach nothing. A launch template of the user's
 // may have its own mind about addresses.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-concepts
-func (g *group) publicAddresses(ctx context.Context) error {
+func (g *group) checkPublicAddresses(ctx context.Context) error {
 	if g.asg != nil || g.cluster.IPFamily == ekstypes.IpFamilyIpv6 {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (g *group) public(ctx context.Context, s record.Subnet) (bool, error) {
 	}
 	table, err := record.RouteTables(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id))
 	if err != nil {
-		return false, missing(err)
+		return false, ignoreNotFound(err)
 	}
 	return slices.ContainsFunc(table.Value.Routes, func(r record.Route) bool {
 		to, err := netip.ParsePrefix(r.Destination)

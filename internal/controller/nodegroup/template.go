@@ -21,9 +21,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// makeTemplate makes the version of EKS's own launch template from which nodes as wanted are launched, or finds the one that there is, and
+// ensureTemplateVersion makes the version of EKS's own launch template from which nodes as wanted are launched, or finds the one that there is, and
 // writes down which. The description of a version says what went into it: none is made twice.
-func (g *group) makeTemplate(ctx context.Context, want record.NodegroupTemplate) error {
+func (g *group) ensureTemplateVersion(ctx context.Context, want record.NodegroupTemplate) error {
 	hash, err := g.templateHash(want)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (g *group) makeTemplate(ctx context.Context, want record.NodegroupTemplate)
 	}
 	g.state.LaunchTemplateID, g.state.LaunchTemplateVersion = id, version
 	g.state.Template, g.state.TemplateHash = want, hash
-	return g.save(ctx)
+	return g.saveState(ctx)
 }
 
 // firstDescription is of the version with which the template is made. Without a launch template of the user's the nodes are to carry the
@@ -99,7 +99,7 @@ func (g *group) templateHash(want record.NodegroupTemplate) (string, error) {
 func (g *group) checkTemplate(ctx context.Context) error {
 	key := record.EC2Key(g.row.Account, g.row.Region, g.state.LaunchTemplateID)
 	if _, err := record.LaunchTemplates(g.c.o.Store).Get(ctx, key); err != nil {
-		if missing(err) != nil {
+		if ignoreNotFound(err) != nil {
 			return err
 		}
 		return &problem{ekstypes.Issue{
@@ -162,7 +162,7 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 	if err != nil {
 		return nil, err
 	}
-	g.secure(data, plane.Value.ClusterSecurityGroupID)
+	g.setSecurityGroups(data, plane.Value.ClusterSecurityGroupID)
 	data.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: ptr(g.madeName())}
 	data.TagSpecifications = g.tagSpecifications(data.TagSpecifications)
 	if g.row.RemoteAccess != nil {
@@ -177,7 +177,7 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 	}
 	data.ImageId = &image.ID
 	if want.LaunchTemplate == nil {
-		g.defaults(data, image)
+		g.setDefaults(data, image)
 	}
 	labels := maps.Clone(g.row.Labels)
 	if labels == nil {
@@ -246,8 +246,8 @@ func (g *group) usersTemplateGone(spec ekstypes.LaunchTemplateSpecification) err
 	}}
 }
 
-// defaults are what EKS chooses when the user has no launch template.
-func (g *group) defaults(data *ec2types.RequestLaunchTemplateData, image ami.Image) {
+// setDefaults are what EKS chooses when the user has no launch template.
+func (g *group) setDefaults(data *ec2types.RequestLaunchTemplateData, image ami.Image) {
 	data.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
 		DeviceName: ptr(rootDevice(image)),
 		Ebs:        &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: &g.row.DiskSize, VolumeType: ec2types.VolumeTypeGp3, DeleteOnTermination: ptr(true)},
@@ -258,8 +258,8 @@ func (g *group) defaults(data *ec2types.RequestLaunchTemplateData, image ami.Ima
 	}
 }
 
-// secure gives instances the cluster's security group, and that of remote access, unless the user's template has some.
-func (g *group) secure(data *ec2types.RequestLaunchTemplateData, cluster string) {
+// setSecurityGroups sets the cluster's security group and that of remote access, unless the user's template has security groups.
+func (g *group) setSecurityGroups(data *ec2types.RequestLaunchTemplateData, cluster string) {
 	groups := []string{cluster}
 	if g.state.RemoteAccessGroup != "" {
 		groups = append(groups, g.state.RemoteAccessGroup)

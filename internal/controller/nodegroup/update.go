@@ -30,7 +30,7 @@ var (
 	crashRollEnded  = crash.At("nodegroup/update-ended")
 )
 
-// roll carries on the version update under way, in the four phases that EKS has. How far it has come is in state.Roll; each phase looks at what there is
+// reconcileUpdate carries on the version update under way, in the four phases that EKS has. How far it has come is in state.Roll; each phase looks at what there is
 // and does what is missing, so that it does not matter how often it is interrupted.
 //
 //   - set-up (setup.go): the Auto Scaling group has the new version of the launch template; its sizes are remembered.
@@ -40,16 +40,16 @@ var (
 //
 // An update that fails goes back first: old nodes take pods again, and what is too much goes, as in the last phase.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
-func (g *group) roll(ctx context.Context) (time.Duration, error) {
+func (g *group) reconcileUpdate(ctx context.Context) (time.Duration, error) {
 	r := g.state.Roll
 	switch {
 	case r != nil && (r.UpdateID != g.last.ID || g.last.Status == ekstypes.UpdateStatusSuccessful):
 		g.state.Roll = nil // the update was ended, and a restart came between
-		return 0, g.save(ctx)
+		return 0, g.saveState(ctx)
 	case r == nil && (!g.updating() || g.last.Type != ekstypes.UpdateTypeVersionUpdate):
 		return 0, nil
 	case g.row.Deleting:
-		return 0, g.ended(ctx, ekstypes.UpdateStatusCancelled)
+		return 0, g.endUpdate(ctx, ekstypes.UpdateStatusCancelled)
 	case g.asg == nil || g.kube == nil:
 		return 0, nil // whoever makes the one or connects to the other says when it is there
 	case r == nil && g.blocked: // what nodes are to be made from is not there, or may not be used
@@ -57,7 +57,7 @@ func (g *group) roll(ctx context.Context) (time.Duration, error) {
 		for _, i := range g.issues {
 			why = append(why, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds})
 		}
-		return 0, g.ended(ctx, ekstypes.UpdateStatusFailed, why...)
+		return 0, g.endUpdate(ctx, ekstypes.UpdateStatusFailed, why...)
 	case r == nil:
 		return g.setUp(ctx)
 	case r.Failing != nil || !g.updating():
@@ -84,33 +84,33 @@ func (g *group) roll(ctx context.Context) (time.Duration, error) {
 	return wait, err
 }
 
-// phase begins the next phase.
-func (g *group) phase(ctx context.Context, next record.NodegroupPhase) error {
+// startPhase begins the next phase.
+func (g *group) startPhase(ctx context.Context, next record.NodegroupPhase) error {
 	g.state.Roll.Phase, g.state.Roll.Since, g.state.Roll.Waiting = next, g.c.now(), time.Time{}
 	g.c.log.Info("node group update: "+string(next), "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID)
-	err := g.save(ctx)
+	err := g.saveState(ctx)
 	crashRollPhase.Here()
 	return err
 }
 
-// ended ends the update.
-func (g *group) ended(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
+// endUpdate ends the update.
+func (g *group) endUpdate(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
 	if err := g.resumeBalancing(ctx); err != nil {
 		return err
 	}
-	if err := g.finish(ctx, status, errs...); err != nil {
+	if err := g.finishUpdate(ctx, status, errs...); err != nil {
 		return err
 	}
 	crashRollEnded.Here()
 	g.state.Roll = nil
-	return g.save(ctx)
+	return g.saveState(ctx)
 }
 
-// fail says why the update will fail, once the group is as it was before.
-func (g *group) fail(ctx context.Context, code ekstypes.ErrorCode, message string, resources ...string) error {
+// failUpdate says why the update will fail, once the group is as it was before.
+func (g *group) failUpdate(ctx context.Context, code ekstypes.ErrorCode, message string, resources ...string) error {
 	g.c.log.Warn("node group update fails", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID, "code", code, "reason", message)
 	g.state.Roll.Failing = &ekstypes.ErrorDetail{ErrorCode: code, ErrorMessage: &message, ResourceIds: resources}
-	err := g.save(ctx)
+	err := g.saveState(ctx)
 	crashRollFailed.Here()
 	return err
 }
@@ -123,7 +123,7 @@ func (g *group) failJoin(ctx context.Context) error {
 			missing = append(missing, m.ID())
 		}
 	}
-	return g.fail(ctx, ekstypes.ErrorCodeNodeCreationFailure, "Couldn't proceed with upgrade process as new nodes are not joining node group "+g.row.Name, missing...)
+	return g.failUpdate(ctx, ekstypes.ErrorCodeNodeCreationFailure, "Couldn't proceed with upgrade process as new nodes are not joining node group "+g.row.Name, missing...)
 }
 
 // failEviction is for nodes that do not get empty, with what is left on them.
@@ -145,11 +145,11 @@ func (g *group) failEviction(ctx context.Context, nodes []string, left []drain.P
 	if len(why) > 0 {
 		message += " (" + strings.Join(why, "; ") + ")"
 	}
-	return g.fail(ctx, ekstypes.ErrorCodePodEvictionFailure, message, nodes...)
+	return g.failUpdate(ctx, ekstypes.ErrorCodePodEvictionFailure, message, nodes...)
 }
 
-// waiting notes that nothing can go on before nodes become Ready, and says how much longer that may take; never more than the join timeout.
-func (g *group) waiting() time.Duration {
+// waitForReady notes that nothing can go on before nodes become Ready, and says how much longer that may take; never more than the join timeout.
+func (g *group) waitForReady() time.Duration {
 	if g.state.Roll.Waiting.IsZero() {
 		g.state.Roll.Waiting = g.c.now()
 	}
@@ -198,7 +198,7 @@ func (g *group) suspendBalancing(ctx context.Context) error {
 	}
 	if !g.state.Roll.Suspended {
 		g.state.Roll.Suspended = true
-		if err := g.save(ctx); err != nil {
+		if err := g.saveState(ctx); err != nil {
 			return err
 		}
 		crashSuspended.Here()
@@ -241,7 +241,7 @@ func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
 	if r.Phase != record.NodegroupScaleDown {
 		for _, m := range g.members {
 			if l, ok := g.leaving(m); ok && l.Why == whyUpdate && l.Terminated.IsZero() {
-				if err := g.stay(ctx, m); err != nil {
+				if err := g.cancelLeaving(ctx, m); err != nil {
 					return 0, err
 				}
 			}
@@ -252,11 +252,11 @@ func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
 				return 0, err
 			}
 		}
-		if err := g.phase(ctx, record.NodegroupScaleDown); err != nil {
+		if err := g.startPhase(ctx, record.NodegroupScaleDown); err != nil {
 			return 0, err
 		}
 	}
-	wait, done, err := g.shrink(ctx)
+	wait, done, err := g.terminateSurplus(ctx)
 	if err != nil || !done {
 		return wait, err
 	}
@@ -264,7 +264,7 @@ func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
 	if r.Failing != nil {
 		why = append(why, *r.Failing)
 	}
-	return 0, g.ended(ctx, ekstypes.UpdateStatusFailed, why...)
+	return 0, g.endUpdate(ctx, ekstypes.UpdateStatusFailed, why...)
 }
 
 // current says that the Auto Scaling group launches from the version of the launch template that is wanted.

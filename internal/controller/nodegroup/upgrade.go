@@ -25,7 +25,7 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	candidates, err := g.pick(ctx, unavailable(g.row.UpdateConfig, nodes), nodes)
+	candidates, err := g.pickNodes(ctx, unavailable(g.row.UpdateConfig, nodes), nodes)
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +43,7 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		if l.Terminated.IsZero() {
-			e, err := g.empty(ctx, m, g.last.Force)
+			e, err := g.continueDrain(ctx, m, g.last.Force)
 			if err != nil {
 				return 0, err
 			}
@@ -64,20 +64,20 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 	case len(stuck) > 0:
 		return 0, g.failEviction(ctx, stuck, left)
 	case old == 0:
-		return 0, g.phase(ctx, record.NodegroupScaleDown)
+		return 0, g.startPhase(ctx, record.NodegroupScaleDown)
 	case draining > 0 || candidates == 0: // the last ones go: their rows tell
 		g.state.Roll.Waiting = time.Time{}
 		return again, nil
 	}
-	if rest := g.waiting(); rest > 0 {
+	if rest := g.waitForReady(); rest > 0 {
 		return rest, nil
 	}
 	return 0, g.failJoin(ctx)
 }
 
-// pick lets old nodes leave, as many as may be unavailable beside those that are, in a random order but for those that serve nobody, which go first. It
+// pickNodes lets old nodes leave, as many as may be unavailable beside those that are, in a random order but for those that serve nobody, which go first. It
 // gives back how many are left to be picked.
-func (g *group) pick(ctx context.Context, most, nodes int32) (left int, err error) {
+func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err error) {
 	var old []member
 	var draining, available int32
 	for _, m := range shuffled(g.members) {
@@ -101,14 +101,14 @@ func (g *group) pick(ctx context.Context, most, nodes int32) (left int, err erro
 		if g.counts(m) {
 			available--
 		}
-		g.begin(m, whyUpdate)
+		g.startLeaving(m, whyUpdate)
 		draining++
 		left--
 	}
 	if left == len(old) {
 		return left, nil
 	}
-	err = g.save(ctx)
+	err = g.saveState(ctx)
 	crashLeaving.Here()
 	return left, err
 }

@@ -18,9 +18,9 @@ var poolStates = map[ekstypes.WarmPoolState]astypes.WarmPoolState{
 	ekstypes.WarmPoolStateHibernated: astypes.WarmPoolStateHibernated,
 }
 
-// warmPool gives the Auto Scaling group the warm pool that is wanted, or takes it away.
+// reconcileWarmPool gives the Auto Scaling group the warm pool that is wanted, or takes it away.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html
-func (g *group) warmPool(ctx context.Context) error {
+func (g *group) reconcileWarmPool(ctx context.Context) error {
 	want, have := g.row.WarmPool, g.asg.WarmPoolConfiguration
 	if have != nil && have.Status == astypes.WarmPoolStatusPendingDelete {
 		return nil // the row of the Auto Scaling group changes when it is gone
