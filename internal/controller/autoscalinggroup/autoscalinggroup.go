@@ -152,7 +152,7 @@ const passesInARow = 20
 // reconcile brings one group about.
 func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	for range passesInARow {
-		v, err := c.look(ctx, key)
+		v, err := c.loadView(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return reconcile.Result{Gone: true}, nil
 		}
@@ -179,14 +179,14 @@ func (c *Controller) pass(ctx context.Context, v *view) error {
 	}{
 		{"run scheduled actions", c.schedule},
 		{"finish launches", c.finishLaunches},
-		{"attach instances", c.attach},
+		{"attach instances", c.attachInstances},
 		{"move instances along", c.advance},
 		{"check the health of instances", c.checkHealth},
 		{"refresh instances", c.refresh},
-		{"take instances from the warm pool", c.draw},
+		{"take instances from the warm pool", c.drawFromWarmPool},
 		{"launch instances", c.grow},
 		{"replace instances that are about to be interrupted", c.replaceInterrupted},
-		{"terminate instances", c.shrink},
+		{"terminate instances", c.terminateExcess},
 		{"balance zones", c.rebalance},
 		{"fill the warm pool", c.warmUp},
 		{"empty the warm pool", c.coolDown},
@@ -209,7 +209,7 @@ func (c *Controller) schedule(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	v.wake(next)
+	v.wakeAt(next)
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (c *Controller) checkHealth(ctx context.Context, v *view) error {
 		why := c.illness(v, m)
 		if ill := why != ""; ill != m.row.Unhealthy {
 			m.row.Unhealthy = ill
-			if err := c.put(ctx, m); err != nil {
+			if err := c.putInstance(ctx, m); err != nil {
 				return err
 			}
 		}
@@ -52,7 +52,7 @@ func (c *Controller) illness(v *view, m *member) string {
 		switch {
 		case m.order.Health != "Unhealthy":
 		case inGrace && m.order.HealthAfterGrace:
-			v.wake(grace)
+			v.wakeAt(grace)
 		default:
 			return userCheck
 		}
@@ -65,7 +65,7 @@ func (c *Controller) illness(v *view, m *member) string {
 	}
 	if m.machine.SystemStatus == ec2types.SummaryStatusImpaired || m.machine.InstanceStatus == ec2types.SummaryStatusImpaired {
 		if inGrace {
-			v.wake(grace)
+			v.wakeAt(grace)
 			return ""
 		}
 		return statusChecks
@@ -86,7 +86,7 @@ func (c *Controller) endLives(ctx context.Context, v *view) error {
 		}
 		end := m.row.LaunchedAt.Add(time.Duration(v.group.MaxInstanceLifetime) * time.Second)
 		if now.Before(end) {
-			v.wake(end)
+			v.wakeAt(end)
 			continue
 		}
 		if m.inService() && v.settled() && !m.protected() && v.capacity() >= v.group.Desired {

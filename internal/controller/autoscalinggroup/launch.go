@@ -36,7 +36,7 @@ const (
 // finishLaunches asks EC2 again about launches that were decided upon before the controller was killed.
 func (c *Controller) finishLaunches(ctx context.Context, v *view) error {
 	for _, row := range slices.Clone(v.launches) {
-		if err := c.run(ctx, v, row.Key, row.Value); err != nil {
+		if err := c.runLaunch(ctx, v, row.Key, row.Value); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (c *Controller) launch(ctx context.Context, v *view, need int32, warm bool,
 		return false, nil
 	}
 	for _, b := range batches {
-		if err := c.decide(ctx, v, b.pool, b.causes, warm); err != nil {
+		if err := c.recordLaunch(ctx, v, b.pool, b.causes, warm); err != nil {
 			return false, err
 		}
 		if c.resting(v) {
@@ -130,8 +130,8 @@ func (p pool) same(other pool) bool {
 	return p.key() == other.key() && p.image == other.image && aws.ToString(p.template.LaunchTemplateId) == aws.ToString(other.template.LaunchTemplateId)
 }
 
-// decide writes a launch down and carries it out.
-func (c *Controller) decide(ctx context.Context, v *view, p pool, causes []string, warm bool) error {
+// recordLaunch writes a launch down and carries it out.
+func (c *Controller) recordLaunch(ctx context.Context, v *view, p pool, causes []string, warm bool) error {
 	token := uuid.NewString()
 	launch := record.AutoScalingLaunch{
 		GroupID: v.group.ID, Token: token, Input: v.request(p, token, len(causes)), Zone: p.zone, LaunchTemplate: p.template,
@@ -144,7 +144,7 @@ func (c *Controller) decide(ctx context.Context, v *view, p pool, causes []strin
 	}
 	v.launches = append(v.launches, row)
 	crashDecided.Here()
-	return c.run(ctx, v, key, launch)
+	return c.runLaunch(ctx, v, key, launch)
 }
 
 // request is what EC2 is asked for.
@@ -184,8 +184,8 @@ func (v *view) request(p pool, token string, n int) ec2.RunInstancesInput {
 	return in
 }
 
-// run asks EC2 for the instances of a launch that is written down, and records what came of it.
-func (c *Controller) run(ctx context.Context, v *view, key string, l record.AutoScalingLaunch) error {
+// runLaunch asks EC2 for the instances of a launch that is written down, and records what came of it.
+func (c *Controller) runLaunch(ctx context.Context, v *view, key string, l record.AutoScalingLaunch) error {
 	in := l.Input
 	out, err := v.client.RunInstances(ctx, &in)
 	if err == nil && len(out.Instances) == 0 {
@@ -240,7 +240,7 @@ func (c *Controller) run(ctx context.Context, v *view, key string, l record.Auto
 }
 
 func (c *Controller) templateType(ctx context.Context, v *view, spec *types.LaunchTemplateSpecification) string {
-	o, err := c.resolve(ctx, v, spec)
+	o, err := c.resolveVersion(ctx, v, spec)
 	if err != nil {
 		return ""
 	}
@@ -266,17 +266,17 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 	activity.EndTime, activity.Progress = c.now(), 100
 	switch code(err) {
 	case "InsufficientFreeAddressesInSubnet", "InvalidSubnetID.NotFound", "InvalidSubnet":
-		c.failed(v, p.location.key())
+		c.recordFailure(v, p.location.key())
 	case "InsufficientInstanceCapacity", "Unsupported", "UnsupportedOperation", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded":
-		c.failed(v, p.key())
+		c.recordFailure(v, p.key())
 	default:
-		c.failed(v, "")
+		c.recordFailure(v, "")
 	}
 	return c.store.Txn(ctx, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity), c.statuses.PutOp(v.key, v.status))...)
 }
 
-// failed notes that a launch failed: in one place, which is left alone for some time, or anywhere.
-func (c *Controller) failed(v *view, where string) {
+// recordFailure notes that a launch failed: in one place, which is left alone for some time, or anywhere.
+func (c *Controller) recordFailure(v *view, where string) {
 	wait := min(firstRetry<<min(v.status.Failures, 10), latestRetry)
 	again := c.now().Add(wait)
 	v.status.FailedAt = v.groupRow.Revision
@@ -291,7 +291,7 @@ func (c *Controller) failed(v *view, where string) {
 		zones[where] = again
 		v.status.Zones = zones
 	}
-	v.wake(again)
+	v.wakeAt(again)
 }
 
 // launched notes that a launch succeeded.
@@ -310,7 +310,7 @@ func (c *Controller) resting(v *view) bool {
 		return false
 	}
 	if c.now().Before(v.status.RetryAt) {
-		v.wake(v.status.RetryAt)
+		v.wakeAt(v.status.RetryAt)
 		return true
 	}
 	return false
@@ -320,7 +320,7 @@ func (c *Controller) resting(v *view) bool {
 func (c *Controller) untilRetry(v *view) {
 	for _, at := range v.status.Zones {
 		if c.now().Before(at) {
-			v.wake(at)
+			v.wakeAt(at)
 		}
 	}
 }

@@ -29,11 +29,11 @@ const (
 // longestWait is how long a lifecycle action may take altogether, whatever heartbeats there are: 48 hours, or 100 heartbeat timeouts if that is less.
 const longestWait = 48 * time.Hour
 
-// attach makes instances members that a user has said are to be.
-func (c *Controller) attach(ctx context.Context, v *view) error {
+// attachInstances makes instances members that a user has said are to be.
+func (c *Controller) attachInstances(ctx context.Context, v *view) error {
 	for _, a := range v.attaches {
 		m := &member{key: a.key, order: a.order}
-		if err := c.inspect(ctx, m); err != nil {
+		if err := c.loadInstance(ctx, m); err != nil {
 			return err
 		}
 		r := a.order.Attach
@@ -60,7 +60,7 @@ func (c *Controller) attach(ctx context.Context, v *view) error {
 		}
 		activity := v.newActivity(r.At, r.ActivityID, id, "Attaching an existing EC2 instance: "+id, r.Cause, m.row.Zone, m.instance.SubnetID)
 		activity.StatusCode, activity.EndTime, activity.Progress = types.ScalingActivityStatusCodeSuccessful, now, 100
-		if err := c.put(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity)); err != nil {
+		if err := c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity)); err != nil {
 			return err
 		}
 		v.members = append(v.members, m)
@@ -74,7 +74,7 @@ func (c *Controller) advance(ctx context.Context, v *view) error {
 	for _, m := range slices.Clone(v.members) {
 		for range 8 { // states in a row, at most
 			before := m.row.State
-			if err := c.step(ctx, v, m); err != nil {
+			if err := c.advanceInstance(ctx, v, m); err != nil {
 				return fmt.Errorf("instance %s: %w", m.row.ID, err)
 			}
 			if m.row.State == before {
@@ -85,21 +85,21 @@ func (c *Controller) advance(ctx context.Context, v *view) error {
 	return nil
 }
 
-// step moves an instance from one state into the next, if it is time.
-func (c *Controller) step(ctx context.Context, v *view, m *member) error {
+// advanceInstance moves an instance from one state into the next, if it is time.
+func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) error {
 	switch m.row.State {
 	case types.LifecycleStatePending, types.LifecycleStatePendingWait, types.LifecycleStatePendingProceed:
 		switch {
 		case m.order.Terminate != nil:
 			return c.cancelLaunch(ctx, v, m, "", *m.order.Terminate)
 		case m.row.FromPool && (m.state == ec2types.InstanceStateNameStopped || m.state == ec2types.InstanceStateNameStopping):
-			return c.wake(ctx, v, m)
+			return c.startInstance(ctx, v, m)
 		case !m.alive():
 			return c.launchFailed(ctx, v, m)
 		}
-		return c.enter(ctx, v, m)
+		return c.enterService(ctx, v, m)
 	case types.LifecycleStateWarmedPending, types.LifecycleStateWarmedPendingWait, types.LifecycleStateWarmedPendingProceed:
-		return c.warm(ctx, v, m)
+		return c.enterWarmPool(ctx, v, m)
 	case types.LifecycleStateWarmedStopped, types.LifecycleStateWarmedRunning:
 		return c.keepWarm(ctx, v, m)
 	case types.LifecycleStateWarmedTerminatingWait:
@@ -109,12 +109,12 @@ func (c *Controller) step(ctx context.Context, v *view, m *member) error {
 		case m.order.Terminate != nil:
 			return c.beginTermination(ctx, v, m, *m.order.Terminate)
 		case m.order.Detach != nil:
-			return c.detach(ctx, v, m)
+			return c.detachInstance(ctx, v, m)
 		case m.row.State == types.LifecycleStateStandby && !m.alive() && m.state != ec2types.InstanceStateNameStopped && m.state != ec2types.InstanceStateNameStopping:
 			now := c.now()
 			return c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: unhealthy(now, terminatedOrStopped)})
 		case m.order.StandbyBy != nil && m.order.Standby != (m.row.State == types.LifecycleStateStandby):
-			return c.standby(ctx, v, m)
+			return c.moveStandby(ctx, v, m)
 		}
 	case types.LifecycleStateTerminatingWait:
 		return c.leaveWait(ctx, v, m)
@@ -122,8 +122,8 @@ func (c *Controller) step(ctx context.Context, v *view, m *member) error {
 	return nil
 }
 
-// enter brings a launched instance into service once it runs and its hooks let it.
-func (c *Controller) enter(ctx context.Context, v *view, m *member) error {
+// enterService brings a launched instance into service once it runs and its hooks let it.
+func (c *Controller) enterService(ctx context.Context, v *view, m *member) error {
 	if m.row.State == types.LifecycleStatePending {
 		if m.state != ec2types.InstanceStateNameRunning {
 			return nil
@@ -136,7 +136,7 @@ func (c *Controller) enter(ctx context.Context, v *view, m *member) error {
 			if err != nil {
 				return err
 			}
-			return c.put(ctx, m, ops...)
+			return c.putInstance(ctx, m, ops...)
 		}
 	}
 	if m.row.State == types.LifecycleStatePendingWait {
@@ -156,7 +156,7 @@ func (c *Controller) enter(ctx context.Context, v *view, m *member) error {
 		return err
 	}
 	m.row.ActivityID = ""
-	if err := c.put(ctx, m, ops...); err != nil {
+	if err := c.putInstance(ctx, m, ops...); err != nil {
 		return err
 	}
 	return c.launched(ctx, v)
@@ -199,7 +199,7 @@ func (c *Controller) outcome(v *view, m *member, orphaned string) string {
 			}
 			if now.Before(deadline) {
 				waiting = true
-				v.wake(deadline)
+				v.wakeAt(deadline)
 				continue
 			}
 			result = a.DefaultResult
@@ -237,10 +237,10 @@ func (c *Controller) launchFailed(ctx context.Context, v *view, m *member) error
 		m.row.State = types.LifecycleStateTerminating
 	}
 	if m.machine.FailureCode != "" { // not something that a user has done: the next may fail as well
-		c.failed(v, "")
+		c.recordFailure(v, "")
 		ops = append(ops, c.statuses.PutOp(v.key, v.status))
 	}
-	return c.put(ctx, m, ops...)
+	return c.putInstance(ctx, m, ops...)
 }
 
 // cancelLaunch terminates an instance on its way into service.
@@ -275,7 +275,7 @@ func (c *Controller) beginTermination(ctx context.Context, v *view, m *member, w
 			m.row.State = types.LifecycleStateWarmedTerminatingWait
 		}
 	}
-	return c.put(ctx, m, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity))...)
+	return c.putInstance(ctx, m, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity))...)
 }
 
 // leaveWait lets an instance be terminated once its hooks are done with it. Whatever they say, it goes.
@@ -293,7 +293,7 @@ func (c *Controller) leaveWait(ctx context.Context, v *view, m *member) error {
 	if err != nil {
 		return err
 	}
-	return c.put(ctx, m, ops...)
+	return c.putInstance(ctx, m, ops...)
 }
 
 // takeDown terminates the instances that are out of service, and lets go of those that EC2 has terminated.
@@ -320,7 +320,7 @@ func (c *Controller) takeDown(ctx context.Context, v *view) error {
 			if err != nil {
 				return err
 			}
-			if err := c.leave(ctx, v, m, ops...); err != nil {
+			if err := c.removeInstance(ctx, v, m, ops...); err != nil {
 				return err
 			}
 		case ec2types.InstanceStateNameShuttingDown:
@@ -352,8 +352,8 @@ func (c *Controller) terminate(ctx context.Context, v *view, ids []string) error
 	return errors.Join(errs...)
 }
 
-// leave removes an instance from its group.
-func (c *Controller) leave(ctx context.Context, v *view, m *member, also ...store.Op) error {
+// removeInstance removes an instance from its group.
+func (c *Controller) removeInstance(ctx context.Context, v *view, m *member, also ...store.Op) error {
 	err := c.store.Txn(ctx, append(also, c.members.RemoveOp(m.key), c.orders.RemoveOp(m.key))...)
 	if err == nil {
 		v.remove(m)
@@ -362,8 +362,8 @@ func (c *Controller) leave(ctx context.Context, v *view, m *member, also ...stor
 	return err
 }
 
-// detach lets an instance go on running without the group.
-func (c *Controller) detach(ctx context.Context, v *view, m *member) error {
+// detachInstance lets an instance go on running without the group.
+func (c *Controller) detachInstance(ctx context.Context, v *view, m *member) error {
 	if m.alive() {
 		_, err := v.client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{m.row.ID}, Tags: []ec2types.Tag{{Key: aws.String(groupTag)}}})
 		if err != nil && code(err) != "InvalidInstanceID.NotFound" {
@@ -373,11 +373,11 @@ func (c *Controller) detach(ctx context.Context, v *view, m *member) error {
 	r := m.order.Detach
 	activity := v.newActivity(r.At, r.ActivityID, m.row.ID, "Detaching EC2 instance: "+m.row.ID, r.Cause, m.row.Zone, m.instance.SubnetID)
 	activity.StatusCode, activity.EndTime, activity.Progress = types.ScalingActivityStatusCodeSuccessful, c.now(), 100
-	return c.leave(ctx, v, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
+	return c.removeInstance(ctx, v, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
 }
 
-// standby puts an instance into standby, or into service again.
-func (c *Controller) standby(ctx context.Context, v *view, m *member) error {
+// moveStandby puts an instance into standby, or into service again.
+func (c *Controller) moveStandby(ctx context.Context, v *view, m *member) error {
 	r := m.order.StandbyBy
 	description := "Moving EC2 instance out of Standby: "
 	m.row.State = types.LifecycleStateInService
@@ -388,7 +388,7 @@ func (c *Controller) standby(ctx context.Context, v *view, m *member) error {
 	}
 	activity := v.newActivity(r.At, r.ActivityID, m.row.ID, description+m.row.ID, r.Cause, m.row.Zone, m.instance.SubnetID)
 	activity.StatusCode, activity.EndTime, activity.Progress = types.ScalingActivityStatusCodeSuccessful, c.now(), 100
-	return c.put(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
+	return c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
 }
 
 // code is the AWS error code of err.

@@ -48,8 +48,10 @@ func (p pool) key() string {
 	return fmt.Sprintf("%s %s %v", p.location.key(), p.typeOf, p.spot)
 }
 
-// resolve is the version of a launch template that its "$Latest" or "$Default" is now.
-func (c *Controller) resolve(ctx context.Context, v *view, spec *types.LaunchTemplateSpecification) (option, error) {
+// resolveVersion is the version of a launch template that its "$Latest" or "$Default" is now.
+func (c *Controller) resolveVersion(
+	ctx context.Context, v *view, spec *types.LaunchTemplateSpecification,
+) (option, error) {
 	out, err := v.client.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
 		LaunchTemplateId: spec.LaunchTemplateId, Versions: []string{aws.ToString(spec.Version)},
 	})
@@ -81,10 +83,10 @@ func (v *view) configuration() (*types.LaunchTemplateSpecification, *types.Mixed
 func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.InstancesDistribution, error) {
 	template, mixed := v.configuration()
 	if mixed == nil {
-		o, err := c.resolve(ctx, v, template)
+		o, err := c.resolveVersion(ctx, v, template)
 		return []option{o}, nil, err
 	}
-	base, err := c.resolve(ctx, v, mixed.LaunchTemplate.LaunchTemplateSpecification)
+	base, err := c.resolveVersion(ctx, v, mixed.LaunchTemplate.LaunchTemplateSpecification)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +97,7 @@ func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.Ins
 	for _, override := range mixed.LaunchTemplate.Overrides {
 		o := base
 		if override.LaunchTemplateSpecification != nil {
-			if o, err = c.resolve(ctx, v, override.LaunchTemplateSpecification); err != nil {
+			if o, err = c.resolveVersion(ctx, v, override.LaunchTemplateSpecification); err != nil {
 				return nil, nil, err
 			}
 		}

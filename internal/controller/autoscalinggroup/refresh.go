@@ -116,7 +116,7 @@ func (c *Controller) refreshStep(ctx context.Context, v *view, r *refreshing) er
 		}
 	}
 
-	left, err := c.left(ctx, v, r, rolling)
+	left, err := c.findRemnant(ctx, v, r, rolling)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *Controller) refreshStep(ctx context.Context, v *view, r *refreshing) er
 		return c.refreshFailed(v, r, rolling, now)
 	}
 	if v.status.Failures > 0 {
-		v.wake(r.now.ProgressAt.Add(refreshTimeout))
+		v.wakeAt(r.now.ProgressAt.Add(refreshTimeout))
 	}
 	if len(left.old) == 0 {
 		return c.refreshed(ctx, v, r, rolling, remaining, now)
@@ -140,7 +140,7 @@ func (c *Controller) refreshStep(ctx context.Context, v *view, r *refreshing) er
 	if left.waiting != "" {
 		return nil
 	}
-	return c.replace(ctx, v, r, left, now)
+	return c.replaceInstances(ctx, v, r, left, now)
 }
 
 func (r *refreshing) rollBack(now time.Time, reason string) {
@@ -157,7 +157,7 @@ func (c *Controller) refreshFailed(v *view, r *refreshing, rolling bool, now tim
 	case aws.ToBool(r.row.Preferences.AutoRollback):
 		r.rollBack(now, reason)
 		v.status.Failures, v.status.RetryAt, v.status.Zones = 0, time.Time{}, nil
-		v.wake(now)
+		v.wakeAt(now)
 	default:
 		r.over(v, now, types.InstanceRefreshStatusFailed, reason)
 	}
@@ -172,7 +172,7 @@ type remnant struct {
 	waiting string    // what the refresh waits for a user to do, if it does
 }
 
-func (c *Controller) left(ctx context.Context, v *view, r *refreshing, rolling bool) (remnant, error) {
+func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, rolling bool) (remnant, error) {
 	since, skip := r.row.StartedAt, aws.ToBool(r.row.Preferences.SkipMatching)
 	if rolling {
 		since, skip = r.now.RolledBackAt, true
@@ -231,7 +231,7 @@ func (c *Controller) left(ctx context.Context, v *view, r *refreshing, rolling b
 		warm := m.row.InServiceAt.Add(warmup)
 		if !m.row.LaunchedAt.Before(since) && now.Before(warm) {
 			out.warming++
-			v.wake(warm)
+			v.wakeAt(warm)
 			continue
 		}
 		out.healthy += m.row.Weight
@@ -250,8 +250,8 @@ func (c *Controller) currentKinds(ctx context.Context, v *view) (func(*member) b
 	}, nil
 }
 
-// replace takes old instances out of service, as many as may be missing.
-func (c *Controller) replace(ctx context.Context, v *view, r *refreshing, left remnant, now time.Time) error {
+// replaceInstances takes old instances out of service, as many as may be missing.
+func (c *Controller) replaceInstances(ctx context.Context, v *view, r *refreshing, left remnant, now time.Time) error {
 	desired := v.group.Desired
 	least := int32(math.Ceil(float64(desired) * float64(aws.ToInt32(r.row.Preferences.MinHealthyPercentage)) / 100))
 	extra := int32(math.Floor(float64(desired) * float64(aws.ToInt32(r.row.Preferences.MaxHealthyPercentage)-100) / 100))
@@ -304,7 +304,7 @@ func (c *Controller) checkpoint(v *view, r *refreshing, left remnant, now time.T
 	delay := time.Duration(aws.ToInt32(r.row.Preferences.CheckpointDelay)) * time.Second
 	if !r.now.CheckpointAt.IsZero() {
 		if end := r.now.CheckpointAt.Add(delay); now.Before(end) {
-			v.wake(end)
+			v.wakeAt(end)
 			return true, 0
 		}
 	}
@@ -322,7 +322,7 @@ func (c *Controller) checkpoint(v *view, r *refreshing, left remnant, now time.T
 		}
 		r.now.Checkpoint, r.now.CheckpointAt = p, now
 		r.now.Reason = fmt.Sprintf("Waiting for checkpoint at %d percent.", p)
-		v.wake(now.Add(delay))
+		v.wakeAt(now.Add(delay))
 		return true, 0
 	}
 	return false, 0
@@ -342,7 +342,7 @@ func (c *Controller) refreshed(ctx context.Context, v *view, r *refreshing, roll
 			r.now.Status, r.now.BakingSince = types.InstanceRefreshStatusBaking, now
 		}
 		if end := r.now.BakingSince.Add(bake); now.Before(end) {
-			v.wake(end)
+			v.wakeAt(end)
 			return nil
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// shrink takes instances out of service until there are no more than are desired.
-func (c *Controller) shrink(ctx context.Context, v *view) error {
+// terminateExcess takes instances out of service until there are no more than are desired.
+func (c *Controller) terminateExcess(ctx context.Context, v *view) error {
 	have := v.capacity()
 	if v.group.Deleting {
 		return c.terminateAll(ctx, v, have)
@@ -32,7 +32,7 @@ func (c *Controller) shrink(ctx context.Context, v *view) error {
 	if have <= v.wanted() || v.suspended("Terminate") {
 		return nil
 	}
-	chosen, err := c.choose(ctx, v, have-v.wanted())
+	chosen, err := c.chooseInstances(ctx, v, have-v.wanted())
 	if err != nil || len(chosen) == 0 {
 		return err
 	}
@@ -70,10 +70,10 @@ func (c *Controller) terminateAll(ctx context.Context, v *view, have int32) erro
 	return nil
 }
 
-// choose are instances to terminate, with the given capacity at most. Zones with the most instances go first; within them the termination
+// chooseInstances are instances to terminate, with the given capacity at most. Zones with the most instances go first; within them the termination
 // policies decide, in their order. Instances that are protected stay, those that are still on their way in go when no others are left.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
-func (c *Controller) choose(ctx context.Context, v *view, excess int32) ([]*member, error) {
+func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32) ([]*member, error) {
 	var candidates []*member
 	zones := make(map[string]int)
 	for _, m := range v.members {
@@ -111,7 +111,7 @@ func (c *Controller) choose(ctx context.Context, v *view, excess int32) ([]*memb
 		}
 		fitting = slices.DeleteFunc(fitting, func(m *member) bool { return crowded(m.row.Zone) < most })
 		for _, policy := range v.group.TerminationPolicies {
-			fitting = c.narrow(fitting, policy, current)
+			fitting = c.applyPolicy(fitting, policy, current)
 		}
 		slices.SortStableFunc(fitting, func(a, b *member) int { return cmp.Compare(a.row.ID, b.row.ID) })
 		first := fitting[0]
@@ -145,8 +145,8 @@ func (m *member) template() string {
 	return templateKey(aws.ToString(m.row.LaunchTemplate.LaunchTemplateId), aws.ToString(m.row.LaunchTemplate.Version))
 }
 
-// narrow are those of the candidates that a termination policy prefers: never none.
-func (c *Controller) narrow(candidates []*member, policy string, current map[string]bool) []*member {
+// applyPolicy are those of the candidates that a termination policy prefers: never none.
+func (c *Controller) applyPolicy(candidates []*member, policy string, current map[string]bool) []*member {
 	switch policy {
 	case "OldestInstance":
 		return least(candidates, func(m *member) int64 { return m.row.LaunchedAt.UnixMilli() })
@@ -171,7 +171,7 @@ func (c *Controller) narrow(candidates []*member, policy string, current map[str
 		return least(candidates, func(m *member) int64 { return -int64(price(m.row.InstanceType, m.row.Spot) * 1e6) })
 	}
 	// Default: an old launch template, then the next instance hour.
-	return c.narrow(outdated(candidates, current), "ClosestToNextInstanceHour", current)
+	return c.applyPolicy(outdated(candidates, current), "ClosestToNextInstanceHour", current)
 }
 
 // outdated are the instances of the oldest launch template version that is not current.
@@ -267,7 +267,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	if err := c.putStatus(ctx, v); err != nil {
 		return err
 	}
-	return c.decide(ctx, v, chosen, []string{cause}, false)
+	return c.recordLaunch(ctx, v, chosen, []string{cause}, false)
 }
 
 // cancelled are the ops that end the launch of an instance that goes before it was in service.

@@ -48,8 +48,8 @@ type attachment struct {
 	order record.AutoScalingOrder
 }
 
-// look reads a group with all that belongs to it, as it is at one moment.
-func (c *Controller) look(ctx context.Context, key string) (*view, error) {
+// loadView loads a group with all its records, as they are at one moment.
+func (c *Controller) loadView(ctx context.Context, key string) (*view, error) {
 	for {
 		row, err := c.groups.Get(ctx, key)
 		if err != nil {
@@ -103,7 +103,7 @@ func (c *Controller) read(ctx context.Context, v *view) error {
 			continue
 		}
 		m := &member{key: row.Key, row: row.Value, order: ordered[row.Key]}
-		if err := c.inspect(ctx, m); err != nil {
+		if err := c.loadInstance(ctx, m); err != nil {
 			return err
 		}
 		known[row.Key] = true
@@ -120,8 +120,8 @@ func (c *Controller) read(ctx context.Context, v *view) error {
 	return err
 }
 
-// inspect sees what EC2 has of an instance.
-func (c *Controller) inspect(ctx context.Context, m *member) error {
+// loadInstance sees what EC2 has of an instance.
+func (c *Controller) loadInstance(ctx context.Context, m *member) error {
 	instance, err := c.ec2.Get(ctx, m.key)
 	if errors.Is(err, store.ErrNotFound) {
 		m.state = ec2types.InstanceStateNameTerminated
@@ -139,8 +139,8 @@ func (c *Controller) inspect(ctx context.Context, m *member) error {
 	return nil
 }
 
-// wake sees to it that the group is looked at again at a time.
-func (v *view) wake(at time.Time) {
+// wakeAt sees to it that the group is looked at again at a time.
+func (v *view) wakeAt(at time.Time) {
 	if !at.IsZero() && (v.next.IsZero() || at.Before(v.next)) {
 		v.next = at
 	}
@@ -213,8 +213,8 @@ func (v *view) remove(gone *member) {
 	v.members = slices.DeleteFunc(v.members, func(m *member) bool { return m == gone })
 }
 
-// put writes a member's row.
-func (c *Controller) put(ctx context.Context, m *member, also ...store.Op) error {
+// putInstance writes the record of a member.
+func (c *Controller) putInstance(ctx context.Context, m *member, also ...store.Op) error {
 	return c.store.Txn(ctx, append([]store.Op{c.members.PutOp(m.key, m.row)}, also...)...)
 }
 

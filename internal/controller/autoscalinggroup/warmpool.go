@@ -41,8 +41,8 @@ func (v *view) poolCapacity() int32 {
 // poolRoom is what the warm pool may take in. Launches that are decided upon are not in it yet, but none is when instances are chosen to go.
 func (v *view) poolRoom() int32 { return max(v.group.Warm()-v.poolCapacity(), 0) }
 
-// draw takes instances from the warm pool for as much as the group lacks.
-func (c *Controller) draw(ctx context.Context, v *view) error {
+// drawFromWarmPool takes instances from the warm pool for as much as the group lacks.
+func (c *Controller) drawFromWarmPool(ctx context.Context, v *view) error {
 	need := v.wanted() - v.capacity()
 	if need <= 0 || v.group.Deleting || v.suspended("Launch") {
 		return nil
@@ -65,12 +65,12 @@ func (c *Controller) draw(ctx context.Context, v *view) error {
 		activity := v.newActivity(now, "", m.row.ID, "Launching a new EC2 instance from warm pool: "+m.row.ID, v.because()+growing(now, v.capacity(), v.wanted()), m.row.Zone, m.instance.SubnetID)
 		activity.StatusCode, activity.Progress = types.ScalingActivityStatusCodePreInService, 30
 		m.row.State, m.row.FromPool, m.row.ActivityID = types.LifecycleStatePending, true, activity.ID
-		if err := c.put(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity)); err != nil {
+		if err := c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity)); err != nil {
 			return err
 		}
 		zones[m.row.Zone]++
 		need -= m.row.Weight
-		if err := c.step(ctx, v, m); err != nil {
+		if err := c.advanceInstance(ctx, v, m); err != nil {
 			return fmt.Errorf("instance %s: %w", m.row.ID, err)
 		}
 		v.again = true
@@ -78,8 +78,8 @@ func (c *Controller) draw(ctx context.Context, v *view) error {
 	return nil
 }
 
-// wake starts a stopped instance that the group has taken from its warm pool.
-func (c *Controller) wake(ctx context.Context, v *view, m *member) error {
+// startInstance starts a stopped instance that the group has taken from its warm pool.
+func (c *Controller) startInstance(ctx context.Context, v *view, m *member) error {
 	if m.state != ec2types.InstanceStateNameStopped {
 		return nil // it cannot be started before it has stopped
 	}
@@ -98,8 +98,8 @@ func (c *Controller) wake(ctx context.Context, v *view, m *member) error {
 	return c.launchFailed(ctx, v, m)
 }
 
-// warm brings a launched instance, or one that has served, into the state in which it waits.
-func (c *Controller) warm(ctx context.Context, v *view, m *member) error {
+// enterWarmPool brings a launched instance, or one that has served, into the state in which it waits.
+func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) error {
 	switch m.state {
 	case ec2types.InstanceStateNameTerminated, ec2types.InstanceStateNameShuttingDown:
 		return c.launchFailed(ctx, v, m)
@@ -117,7 +117,7 @@ func (c *Controller) warm(ctx context.Context, v *view, m *member) error {
 		if err != nil {
 			return err
 		}
-		return c.put(ctx, m, ops...)
+		return c.putInstance(ctx, m, ops...)
 	}
 	if m.row.State == types.LifecycleStateWarmedPendingWait {
 		switch c.outcome(v, m, abandon) {
@@ -129,7 +129,7 @@ func (c *Controller) warm(ctx context.Context, v *view, m *member) error {
 			})
 		}
 		m.row.State, m.row.Actions = types.LifecycleStateWarmedPendingProceed, nil
-		return c.put(ctx, m)
+		return c.putInstance(ctx, m)
 	}
 	state := types.LifecycleStateWarmedRunning
 	if v.group.WarmPool == nil || v.group.WarmPool.State != types.WarmPoolStateRunning {
@@ -153,7 +153,7 @@ func (c *Controller) warm(ctx context.Context, v *view, m *member) error {
 		return err
 	}
 	m.row.State, m.row.ActivityID = state, ""
-	if err := c.put(ctx, m, ops...); err != nil {
+	if err := c.putInstance(ctx, m, ops...); err != nil {
 		return err
 	}
 	v.again = true // the group may want it
@@ -243,7 +243,7 @@ func (c *Controller) returnToPool(ctx context.Context, v *view, m *member) (bool
 	pool := v.group.WarmPool
 	if pool == nil || pool.Deleting || v.group.Deleting || !m.alive() || v.poolCapacity() > v.group.Warm() {
 		m.row.ToPool = false
-		return false, c.put(ctx, m)
+		return false, c.putInstance(ctx, m)
 	}
 	ops, err := c.touch(ctx, v, m, func(a *record.AutoScalingActivity) {
 		a.StatusCode, a.Description = types.ScalingActivityStatusCodeInProgress, "Moving EC2 instance into warm pool: "+m.row.ID
@@ -252,7 +252,7 @@ func (c *Controller) returnToPool(ctx context.Context, v *view, m *member) (bool
 		return false, err
 	}
 	m.row.ToPool, m.row.State, m.row.Protected = false, types.LifecycleStateWarmedPendingProceed, false
-	if err := c.put(ctx, m, ops...); err != nil {
+	if err := c.putInstance(ctx, m, ops...); err != nil {
 		return false, err
 	}
 	v.again = true
