@@ -42,9 +42,9 @@ type keys struct {
 	encryption     [][]byte
 }
 
-// keys reads the cluster's keys, or makes and stores them. They are stored before anything is
+// ensureKeys reads the cluster's keys, or makes and stores them. They are stored before anything is
 // signed with them, so that a crash can never leave certificates of a lost authority behind.
-func (c *Controller) keys(ctx context.Context, cluster record.Cluster) (keys, error) {
+func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (keys, error) {
 	key := cluster.Key()
 	row, err := c.secrets.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -77,9 +77,9 @@ func (c *Controller) serviceAccountKey() (*rsa.PrivateKey, error) {
 	}
 }
 
-// spare makes a service-account key in advance: it takes a tenth of a second, for which the next
+// generateStandbyKey makes a service-account key in advance: it takes a tenth of a second, for which the next
 // cluster need not wait.
-func (c *Controller) spare() error {
+func (c *Controller) generateStandbyKey() error {
 	if len(c.spareKey) > 0 {
 		return nil
 	}
@@ -240,10 +240,10 @@ func endpointName(cluster record.Cluster) string {
 	return cluster.ID + ".gr7." + cluster.Region + ".eks.amazonaws.com"
 }
 
-// issue brings the cluster's certificates and keys into its directory: those that are missing,
+// issueCertificates brings the cluster's certificates and keys into its directory: those that are missing,
 // say something else than they should, or have lived for two thirds of their life. The
 // components read them again by themselves.
-func (c *Controller) issue(p plane) error {
+func (c *Controller) issueCertificates(p plane) error {
 	cluster, k := p.cluster, p.keys
 	dir := c.dir(cluster.ID, "pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

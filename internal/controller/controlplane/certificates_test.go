@@ -47,7 +47,7 @@ func TestCertificates(t *testing.T) {
 	}
 	address := "172.31.9.9"
 	p := plane{cluster: cluster, minor: "1.35", port: 23456, keys: k, network: network{interfaces: []ec2types.NetworkInterface{{PrivateIpAddress: &address}}}}
-	if err := c.issue(p); err != nil {
+	if err := c.issueCertificates(p); err != nil {
 		t.Fatal(err)
 	}
 	serving := issued(t, c, p, "kube-apiserver")
@@ -103,7 +103,7 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("renewal is due in %v, want two thirds of a year", life)
 		}
 		clock.Step(due.Sub(clock.Now()) - time.Minute)
-		if err := c.issue(p); err != nil {
+		if err := c.issueCertificates(p); err != nil {
 			t.Fatal(err)
 		}
 		if now := issued(t, c, p, "kube-apiserver"); now.SerialNumber.Cmp(serving.SerialNumber) != 0 {
@@ -113,7 +113,7 @@ func TestCertificates(t *testing.T) {
 
 	t.Run("after two thirds of its life everything is issued again by the same authority", func(t *testing.T) {
 		clock.Step(2 * time.Minute)
-		if err := c.issue(p); err != nil {
+		if err := c.issueCertificates(p); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"kube-apiserver", "kube-controller-manager", "front-proxy-client", "health"} {
@@ -133,7 +133,7 @@ func TestCertificates(t *testing.T) {
 		if err := os.WriteFile(c.dir(cluster.ID, "pki", "kube-scheduler.key"), []byte("garbage"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.issue(p); err != nil {
+		if err := c.issueCertificates(p); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(issued(t, c, p, "kube-apiserver").IPAddresses, func(ip net.IP) bool { return ip.String() == moved }) {

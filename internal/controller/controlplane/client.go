@@ -69,8 +69,8 @@ func (c *Controller) bootstrapClient(p plane) (*client.Client, error) {
 	return client.New(config, p.cluster.Name, "kubectl/v"+p.minor+".0 (linux/amd64) kubernetes")
 }
 
-// get asks for the health of a component, at whichever port, and fails unless the answer is 200.
-func get(ctx context.Context, connections *http.Client, url string) ([]byte, error) {
+// getHealth asks for the health of a component, at whichever port, and fails unless the answer is 200.
+func getHealth(ctx context.Context, connections *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -95,9 +95,9 @@ func firstLine(b []byte) string {
 	return line
 }
 
-// await calls ask until it succeeds. It gives up at the timeout, or before when the process
+// waitForAnswer calls ask until it succeeds. It gives up at the timeout, or before when the process
 // whose name is given keeps dying.
-func (c *Controller) await(ctx context.Context, name string, timeout time.Duration, ask func(context.Context) error) error {
+func (c *Controller) waitForAnswer(ctx context.Context, name string, timeout time.Duration, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
 	// The more there are to ask, the less often, or the answers would cost what the starts need.

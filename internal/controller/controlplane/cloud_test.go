@@ -34,14 +34,14 @@ func TestCloudControllerManager(t *testing.T) {
 	t.Cleanup(clients.Close)
 	for _, component := range []string{kubeControllerManager, kubeScheduler, cloudControllerManager} {
 		d.until(component+" to be healthy", func() bool {
-			_, err := get(t.Context(), clients.HTTP, healthURL(plane{port: port}, component))
+			_, err := getHealth(t.Context(), clients.HTTP, healthURL(plane{port: port}, component))
 			return err == nil
 		})
 	}
 	// Its controllers use service accounts, which it may make.
 	admin, host := d.client(c, "admin", "system:masters")
 	d.until("its service account", func() bool {
-		_, err := get(t.Context(), admin, host+"/api/v1/namespaces/kube-system/serviceaccounts/node-controller")
+		_, err := getHealth(t.Context(), admin, host+"/api/v1/namespaces/kube-system/serviceaccounts/node-controller")
 		return err == nil
 	})
 	if deaths := d.processes.List(c.ID + "/" + cloudControllerManager); len(deaths) != 1 || deaths[0].Deaths != 0 {

@@ -101,7 +101,7 @@ func componentOf(process string) string {
 func (c *Controller) specify(p plane) (components, error) {
 	var out components
 	write := func(f files) (string, error) {
-		dir, err := c.write(p.cluster.ID, f)
+		dir, err := c.writeConfiguration(p.cluster.ID, f)
 		out.configurations = append(out.configurations, dir)
 		return dir, err
 	}

@@ -33,8 +33,8 @@ func (f files) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// write puts the files into their directory below config and returns its path.
-func (c *Controller) write(clusterID string, f files) (string, error) {
+// writeConfiguration puts the files into their directory below config and returns its path.
+func (c *Controller) writeConfiguration(clusterID string, f files) (string, error) {
 	dir := c.dir(clusterID, "config", f.hash())
 	for name, content := range f {
 		if err := ensureFile(filepath.Join(dir, name), content); err != nil {
@@ -44,8 +44,8 @@ func (c *Controller) write(clusterID string, f files) (string, error) {
 	return dir, nil
 }
 
-// sweep removes the configurations that no process uses any more.
-func (c *Controller) sweep(clusterID string, used []string) error {
+// removeConfigurations removes the configurations that no process uses any more.
+func (c *Controller) removeConfigurations(clusterID string, used []string) error {
 	entries, err := os.ReadDir(c.dir(clusterID, "config"))
 	if err != nil {
 		return err

@@ -280,9 +280,9 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	c.keyOf[cluster.ID] = key
 	c.mu.Unlock()
 	if cluster.Deleting {
-		return reconcile.Result{}, c.delete(ctx, cluster)
+		return reconcile.Result{}, c.deletePlane(ctx, cluster)
 	}
-	plane, err := c.see(ctx, cluster)
+	plane, err := c.ensureObserved(ctx, cluster)
 	if err != nil || plane.Failed != "" {
 		return reconcile.Result{}, err
 	}
@@ -294,14 +294,14 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return c.outcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
+	return c.recordOutcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
 }
 
 // errUnwanted is the cause that ends what is done for a cluster which is being deleted.
 var errUnwanted = errors.New("the cluster is being deleted")
 
-// outcome records how the cluster is and says when to look again.
-func (c *Controller) outcome(ctx context.Context, cluster record.Cluster, err error) (reconcile.Result, error) {
+// recordOutcome records the health of the cluster and returns when to reconcile it again.
+func (c *Controller) recordOutcome(ctx context.Context, cluster record.Cluster, err error) (reconcile.Result, error) {
 	if errors.Is(context.Cause(ctx), errUnwanted) {
 		return reconcile.Result{}, nil // the change of the row has queued the key again
 	}
@@ -345,8 +345,8 @@ func (c *Controller) whileWanted(ctx context.Context, cluster record.Cluster) (c
 	}
 }
 
-// see is the observed row of the cluster, made at the first look.
-func (c *Controller) see(ctx context.Context, cluster record.Cluster) (record.ControlPlane, error) {
+// ensureObserved returns the observed record of the cluster, and creates it in the first pass.
+func (c *Controller) ensureObserved(ctx context.Context, cluster record.Cluster) (record.ControlPlane, error) {
 	row, err := c.planes.Get(ctx, cluster.Key())
 	if errors.Is(err, store.ErrNotFound) {
 		row, err = c.planes.Create(ctx, cluster.Key(), record.ControlPlane{

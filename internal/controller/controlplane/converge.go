@@ -63,11 +63,11 @@ func (c *Controller) Converge(
 		c.log.Info("upgrading a cluster", "cluster", cluster.Name, "from", seen.Version, "to", minor)
 	}
 
-	p, components, err := c.run(ctx, cluster, minor, change)
+	p, components, err := c.runComponents(ctx, cluster, minor, change)
 	if err != nil {
-		return c.fail(ctx, cluster, seen, minor, open, err)
+		return c.recordFailure(ctx, cluster, seen, minor, open, err)
 	}
-	if err := c.reach(ctx, cluster); err != nil {
+	if err := c.exposeEndpoint(ctx, cluster); err != nil {
 		return err
 	}
 	if change != maintain {
@@ -78,20 +78,20 @@ func (c *Controller) Converge(
 		c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version,
 			"endpoint", p.endpoint(), "took", c.clock.Since(began))
 	}
-	if err := c.tidy(ctx, cluster, components); err != nil {
+	if err := c.removeUnused(ctx, cluster, components); err != nil {
 		return err
 	}
 	if err := c.endUpdates(ctx, open, nil); err != nil {
 		return err
 	}
 	if change == create {
-		return c.spare()
+		return c.generateStandbyKey()
 	}
 	return nil
 }
 
-// run prepares what the components stand on, runs them, and puts EKS's objects into the cluster.
-func (c *Controller) run(
+// runComponents prepares the dependencies of the components, runs them, and applies the objects of EKS to the cluster.
+func (c *Controller) runComponents(
 	ctx context.Context, cluster record.Cluster, minor string, change transition,
 ) (plane, components, error) {
 	p, err := c.prepare(ctx, cluster, minor)
@@ -105,17 +105,19 @@ func (c *Controller) run(
 	switch change {
 	case create:
 		crashPrepared.Here()
-		specs.apiServer, err = c.start(ctx, p, specs)
+		specs.apiServer, err = c.startComponents(ctx, p, specs)
 	case upgrade:
-		specs.apiServer, err = c.replace(ctx, p, specs)
+		specs.apiServer, err = c.replaceComponents(ctx, p, specs)
 	case maintain:
-		specs.apiServer, err = c.ensure(ctx, p, specs)
+		specs.apiServer, err = c.ensureComponents(ctx, p, specs)
 	}
 	return p, specs, err
 }
 
-// ensure runs the components, of which all usually run.
-func (c *Controller) ensure(ctx context.Context, p plane, specs components) (apiServer process.Spec, err error) {
+// ensureComponents starts the components that do not run.
+func (c *Controller) ensureComponents(
+	ctx context.Context, p plane, specs components,
+) (apiServer process.Spec, err error) {
 	if apiServer, err = c.runAPIServer(ctx, p, specs, c.o.UpgradeTimeout); err != nil {
 		return apiServer, err
 	}
@@ -152,9 +154,9 @@ func (c *Controller) recordVersion(ctx context.Context, p plane, change transiti
 	return version, nil
 }
 
-// fail records why a cluster cannot be created, or ends the version updates of an upgrade that failed and restores the
-// version that serves. Any other failure is given back, and the step is tried again.
-func (c *Controller) fail(
+// recordFailure records why a cluster cannot be created, or ends the version updates of an upgrade that failed and
+// restores the version that serves. Any other failure is returned, and the step is tried again.
+func (c *Controller) recordFailure(
 	ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string,
 	open []store.Row[record.Update], failure error,
 ) error {
@@ -178,12 +180,12 @@ func (c *Controller) fail(
 	return errors.Join(c.endUpdates(ctx, open, failure), c.Converge(ctx, cluster, seen, seen.Version))
 }
 
-// tidy ends processes and removes files that no component uses any more.
-func (c *Controller) tidy(ctx context.Context, cluster record.Cluster, used components) error {
+// removeUnused stops processes and removes files that no component uses any more.
+func (c *Controller) removeUnused(ctx context.Context, cluster record.Cluster, used components) error {
 	if err := c.stopSuperfluous(ctx, cluster, used); err != nil {
 		return err
 	}
-	if err := c.sweep(cluster.ID, used.configurations); err != nil {
+	if err := c.removeConfigurations(cluster.ID, used.configurations); err != nil {
 		return err
 	}
 	return componentlog.RotateOtherAuditLogs(c.dir(cluster.ID, "log"), instanceOf(used.apiServer.Name), c.clock.Now())

@@ -11,8 +11,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
-// start runs the components of a new cluster and puts EKS's objects into it.
-func (c *Controller) start(ctx context.Context, p plane, specs components) (apiServer process.Spec, err error) {
+// startComponents starts the components of a new cluster and applies the objects of EKS to it.
+func (c *Controller) startComponents(
+	ctx context.Context, p plane, specs components,
+) (apiServer process.Spec, err error) {
 	// Many at once would only be in each other's way.
 	if err := c.starts.Acquire(ctx, 1); err != nil {
 		return apiServer, err
@@ -60,8 +62,8 @@ func (c *Controller) awaitServing(ctx context.Context, p plane, name string) err
 		return err
 	}
 	defer clients.Close()
-	return c.await(ctx, name, c.o.StartTimeout, func(ctx context.Context) error {
-		_, err := get(ctx, clients.HTTP, p.url()+"/version")
+	return c.waitForAnswer(ctx, name, c.o.StartTimeout, func(ctx context.Context) error {
+		_, err := getHealth(ctx, clients.HTTP, p.url()+"/version")
 		return err
 	})
 }
@@ -71,12 +73,12 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 	p := plane{cluster: cluster, minor: minor}
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		p.keys, err = c.keys(working, cluster)
+		p.keys, err = c.ensureKeys(working, cluster)
 		return err
 	})
-	group.Go(func() error { return c.admit(working, cluster) })
+	group.Go(func() error { return c.ensureEtcdUser(working, cluster) })
 	group.Go(func() (err error) {
-		p.network, err = c.attach(working, cluster)
+		p.network, err = c.ensureNetwork(working, cluster)
 		return err
 	})
 	group.Go(func() (err error) {
@@ -87,10 +89,10 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 		return p, err
 	}
 	var err error
-	if err = c.place(ctx, &p); err != nil {
+	if err = c.choosePorts(ctx, &p); err != nil {
 		return p, err
 	}
-	return p, c.issue(p)
+	return p, c.issueCertificates(p)
 }
 
 // unbuiltError says that there is no bundle of the version and that none can be built.
@@ -109,8 +111,8 @@ func (c *Controller) bundle(ctx context.Context, cluster record.Cluster, minor s
 	return path, err
 }
 
-// reach makes the cluster reachable as its endpoint access says.
-func (c *Controller) reach(ctx context.Context, cluster record.Cluster) error {
+// exposeEndpoint exposes the API server as the endpoint access of the cluster requires.
+func (c *Controller) exposeEndpoint(ctx context.Context, cluster record.Cluster) error {
 	if err := c.o.Endpoints.Apply(ctx, cluster); err != nil {
 		return fmt.Errorf("make the cluster's endpoint reachable: %w", err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// delete takes away everything that belongs to a cluster, and the cluster's row last.
-func (c *Controller) delete(ctx context.Context, cluster record.Cluster) error {
+// deletePlane takes away everything that belongs to a cluster, and the cluster's row last.
+func (c *Controller) deletePlane(ctx context.Context, cluster record.Cluster) error {
 	err := c.dismantle(ctx, cluster)
 	if err == nil {
 		return nil
@@ -39,11 +39,11 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 			return err
 		}
 	}
-	if err := c.expel(ctx, cluster.ID); err != nil {
+	if err := c.removeEtcdUser(ctx, cluster.ID); err != nil {
 		return err
 	}
 	crashExpelled.Here()
-	if err := c.detach(ctx, cluster); err != nil {
+	if err := c.removeNetwork(ctx, cluster); err != nil {
 		return err
 	}
 	crashDetached.Here()

@@ -263,7 +263,7 @@ func TestEndpointAccess(t *testing.T) {
 	inside := v.client(c, "node", func() string { return first(v.lookup(name)) })
 	pod := v.client(c, "node", func() string { return first(private) }) // by the service "kubernetes"
 	ask := func(client *http.Client) error {
-		_, err := get(t.Context(), client, "https://"+name+"/readyz")
+		_, err := getHealth(t.Context(), client, "https://"+name+"/readyz")
 		return err
 	}
 	no := func(what string, client *http.Client) {
@@ -410,7 +410,7 @@ func (v *vpc) egress(c record.Cluster) {
 		}
 	}
 	must("/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"status":{"addresses":[{"type":"InternalIP","address":"`+nodeAddress+`"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}}`)
-	if answer, err := get(v.Context(), client, host+"/api/v1/nodes/n/proxy/pods"); err != nil || string(answer) != "this is the node" {
+	if answer, err := getHealth(v.Context(), client, host+"/api/v1/nodes/n/proxy/pods"); err != nil || string(answer) != "this is the node" {
 		v.Errorf("through the API server to the kubelet: %q, %v", answer, err)
 	}
 	must("/api/v1/namespaces/default/services", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook"},"spec":{"ports":[{"port":443,"targetPort":8443}]}}`)

@@ -20,8 +20,8 @@ import (
 func etcdUser(clusterID string) string   { return "cluster-" + clusterID }
 func etcdPrefix(clusterID string) string { return "/clusters/" + clusterID }
 
-// admit gives the cluster its etcd user and role. Each step may have been taken before.
-func (c *Controller) admit(ctx context.Context, cluster record.Cluster) error {
+// ensureEtcdUser creates the etcd user and role of the cluster. Each step is idempotent.
+func (c *Controller) ensureEtcdUser(ctx context.Context, cluster record.Cluster) error {
 	if !c.o.Etcd.Separates() {
 		return nil
 	}
@@ -46,8 +46,8 @@ func (c *Controller) admit(ctx context.Context, cluster record.Cluster) error {
 	return nil
 }
 
-// expel removes the cluster's keys, user and role.
-func (c *Controller) expel(ctx context.Context, clusterID string) error {
+// removeEtcdUser removes the cluster's keys, user and role.
+func (c *Controller) removeEtcdUser(ctx context.Context, clusterID string) error {
 	client := c.o.Etcd.Client
 	if _, err := client.Delete(ctx, etcdPrefix(clusterID)+"/", clientv3.WithPrefix()); err != nil {
 		return fmt.Errorf("delete the cluster's keys from etcd: %w", err)

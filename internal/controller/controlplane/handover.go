@@ -74,8 +74,8 @@ func (c *Controller) awaitReady(ctx context.Context, p plane, name string, port 
 		return err
 	}
 	defer clients.Close()
-	return c.await(ctx, name, timeout, func(ctx context.Context) error {
-		_, err := get(ctx, clients.HTTP, localURL(port)+"/readyz")
+	return c.waitForAnswer(ctx, name, timeout, func(ctx context.Context) error {
+		_, err := getHealth(ctx, clients.HTTP, localURL(port)+"/readyz")
 		return err
 	})
 }

@@ -60,8 +60,8 @@ func (c *Controller) awaitHealthy(ctx context.Context, p plane, name string) err
 		return err
 	}
 	defer clients.Close()
-	return c.await(ctx, name, c.o.UpgradeTimeout, func(ctx context.Context) error {
-		_, err := get(ctx, clients.HTTP, healthURL(p, componentOf(name)))
+	return c.waitForAnswer(ctx, name, c.o.UpgradeTimeout, func(ctx context.Context) error {
+		_, err := getHealth(ctx, clients.HTTP, healthURL(p, componentOf(name)))
 		return err
 	})
 }

@@ -56,11 +56,11 @@ func TestClusterLife(t *testing.T) {
 			"/apis/storage.k8s.io/v1/storageclasses/gp2",
 			"/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical",
 		} {
-			if _, err := get(t.Context(), admin, host+path); err != nil {
+			if _, err := getHealth(t.Context(), admin, host+path); err != nil {
 				t.Error(err)
 			}
 		}
-		endpoints, err := get(t.Context(), admin, host+"/api/v1/namespaces/default/endpoints/kubernetes")
+		endpoints, err := getHealth(t.Context(), admin, host+"/api/v1/namespaces/default/endpoints/kubernetes")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,10 +173,10 @@ func TestClusterLife(t *testing.T) {
 
 	t.Run("strangers get health checks only", func(t *testing.T) {
 		anonymous := anonymousClient(t, seen)
-		if _, err := get(t.Context(), anonymous, host+"/readyz"); err != nil {
+		if _, err := getHealth(t.Context(), anonymous, host+"/readyz"); err != nil {
 			t.Error(err)
 		}
-		if _, err := get(t.Context(), anonymous, host+"/version"); err == nil || !strings.Contains(err.Error(), "401") {
+		if _, err := getHealth(t.Context(), anonymous, host+"/version"); err == nil || !strings.Contains(err.Error(), "401") {
 			t.Errorf("/version: %v", err)
 		}
 	})
@@ -241,7 +241,7 @@ func TestClusterLife(t *testing.T) {
 				return len(now) == 1 && now[0].Running && now[0].PID != s.PID
 			})
 		}
-		d.until("the API server", func() bool { _, err := get(t.Context(), admin, host+"/readyz"); return err == nil })
+		d.until("the API server", func() bool { _, err := getHealth(t.Context(), admin, host+"/readyz"); return err == nil })
 	})
 
 	t.Run("another VPC configuration moves the interfaces", func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestDeletionDuringCreation(t *testing.T) {
 
 func list(t *testing.T, client *http.Client, url string) (names []string) {
 	t.Helper()
-	body, err := get(t.Context(), client, url)
+	body, err := getHealth(t.Context(), client, url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,10 +67,10 @@ func (n network) interfaceIDs() []string {
 	return ids
 }
 
-// attach gives the cluster its security group and its network interfaces in its subnets. It
+// ensureNetwork gives the cluster its security group and its network interfaces in its subnets. It
 // finds what exists before it makes anything, so that a crash between a call and the record of
 // its outcome leaves nothing behind.
-func (c *Controller) attach(ctx context.Context, cluster record.Cluster) (n network, err error) {
+func (c *Controller) ensureNetwork(ctx context.Context, cluster record.Cluster) (n network, err error) {
 	client := c.o.EC2(cluster.Account, cluster.Region)
 	if n.securityGroup, err = c.securityGroup(ctx, client, cluster); err != nil {
 		return n, err
@@ -242,8 +242,8 @@ func pickSubnets(ctx context.Context, client EC2, cluster record.Cluster, existi
 	return picked, nil
 }
 
-// detach removes what attach made. It is called until nothing is left.
-func (c *Controller) detach(ctx context.Context, cluster record.Cluster) error {
+// removeNetwork removes what attach made. It is called until nothing is left.
+func (c *Controller) removeNetwork(ctx context.Context, cluster record.Cluster) error {
 	client := c.o.EC2(cluster.Account, cluster.Region)
 	interfaces, err := findInterfaces(ctx, client, cluster)
 	if err != nil {

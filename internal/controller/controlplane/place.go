@@ -14,9 +14,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// place chooses the ports and the public address of a cluster, records them, and leads the first of the ports to the
+// choosePorts chooses the ports and the public address of a cluster, records them, and leads the first of the ports to the
 // API server. They stay the same, unless another program took a port while its owner was down.
-func (c *Controller) place(ctx context.Context, p *plane) error {
+func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
 	c.ports.Lock()
 	defer c.ports.Unlock()
 	own, others, err := c.recordedPlaces(ctx, p.cluster)

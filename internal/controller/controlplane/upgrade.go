@@ -6,9 +6,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
-// replace replaces the components of a cluster by those of another minor version, the API server first, as Kubernetes'
-// version skew policy wants it. It fails when one does not become healthy in time.
-func (c *Controller) replace(ctx context.Context, p plane, specs components) (apiServer process.Spec, err error) {
+// replaceComponents replaces the components of a cluster with those of another minor version, the API server first, as
+// the version skew policy of Kubernetes requires. It fails when one does not become healthy in time.
+func (c *Controller) replaceComponents(
+	ctx context.Context, p plane, specs components,
+) (apiServer process.Spec, err error) {
 	if apiServer, err = c.runAPIServer(ctx, p, specs, c.o.UpgradeTimeout); err != nil {
 		return apiServer, err
 	}

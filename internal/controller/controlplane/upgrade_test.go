@@ -40,7 +40,7 @@ func watchOutage(t *testing.T, client *http.Client, url string) *outage {
 	o.done.Go(func() {
 		for !o.stop.Load() {
 			asking, done := context.WithTimeout(context.Background(), eventually.Limit)
-			_, err := get(asking, client, url)
+			_, err := getHealth(asking, client, url)
 			done()
 			o.asked++
 			if err != nil {
@@ -101,7 +101,7 @@ func TestUpgrade(t *testing.T) {
 	if p := d.plane(c); p.Version != "1.36" || !strings.HasPrefix(p.FullVersion, "v1.36.") {
 		t.Errorf("observed %+v", p)
 	}
-	if _, err := get(t.Context(), admin, host+"/api/v1/namespaces/default/configmaps/kept"); err != nil {
+	if _, err := getHealth(t.Context(), admin, host+"/api/v1/namespaces/default/configmaps/kept"); err != nil {
 		t.Error(err)
 	}
 	for _, s := range d.processes.List(c.ID + "/") {
@@ -207,7 +207,7 @@ func TestAPortTakenByAnotherProgram(t *testing.T) {
 	d.until("another endpoint", func() bool { return d.plane(c).Endpoint != before })
 	admin, _ := d.client(c, "admin", "system:masters")
 	d.until("an answer there", func() bool {
-		_, err := get(t.Context(), admin, d.plane(c).Endpoint+"/readyz")
+		_, err := getHealth(t.Context(), admin, d.plane(c).Endpoint+"/readyz")
 		return err == nil
 	})
 }
