@@ -43,13 +43,13 @@ func (s *shipment) ensureGroup(ctx context.Context) error {
 		return nil
 	}
 	name := GroupName(s.cluster.Name)
-	row, err := s.group(ctx)
+	row, err := s.findGroup(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = s.c.o.Logs(s.cluster.Account, s.cluster.Region).CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name})
 		if err := unlessThere(err); err != nil {
 			return fmt.Errorf("create log group %s: %w", name, err)
 		}
-		row, err = s.group(ctx)
+		row, err = s.findGroup(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("find log group %s: %w", name, err)
@@ -58,12 +58,12 @@ func (s *shipment) ensureGroup(ctx context.Context) error {
 	return nil
 }
 
-func (s *shipment) group(ctx context.Context) (store.Row[record.LogGroup], error) {
+func (s *shipment) findGroup(ctx context.Context) (store.Row[record.LogGroup], error) {
 	return s.c.groups.Get(ctx, record.LogGroupKey(s.cluster.Account, s.cluster.Region, GroupName(s.cluster.Name)))
 }
 
-// stream finds the stream of a component, and makes it when there is none (any more).
-func (s *shipment) stream(ctx context.Context, component string) (events.StreamID, error) {
+// ensureStream finds the stream of a component, and makes it when there is none (any more).
+func (s *shipment) ensureStream(ctx context.Context, component string) (events.StreamID, error) {
 	if err := s.ensureGroup(ctx); err != nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func (s *shipment) stream(ctx context.Context, component string) (events.StreamI
 
 // stillThere is an error when the log group was deleted since it was looked up; the next look makes another.
 func (s *shipment) stillThere(ctx context.Context) error {
-	row, err := s.group(ctx)
+	row, err := s.findGroup(ctx)
 	if err == nil && events.GroupID(row.Value.ID) != s.destination.group {
 		err = store.ErrNotFound
 	}

@@ -152,12 +152,12 @@ func (c *Controller) Controller() reconcile.Controller {
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := c.clusters.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		return reconcile.Result{Gone: true}, c.sweep(ctx)
+		return reconcile.Result{Gone: true}, c.removeOffsets(ctx)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	more, err := c.look(ctx, row.Value, false)
+	more, err := c.shipCluster(ctx, row.Value, false)
 	if err != nil || !more {
 		return reconcile.Result{}, err
 	}
@@ -168,7 +168,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 // their end. The control-plane controller calls it before it removes the files.
 func (c *Controller) Drain(ctx context.Context, cluster record.Cluster) error {
 	for {
-		more, err := c.look(ctx, cluster, true)
+		more, err := c.shipCluster(ctx, cluster, true)
 		if err != nil {
 			return fmt.Errorf("ship the last lines of the control plane's logs: %w", err)
 		}
@@ -178,9 +178,9 @@ func (c *Controller) Drain(ctx context.Context, cluster record.Cluster) error {
 	}
 }
 
-// look takes the five steps for a cluster, and says whether there is more to read. When the components have
+// shipCluster takes the five steps for a cluster, and says whether there is more to read. When the components have
 // ended, no line that lacks its end is going to get it.
-func (c *Controller) look(ctx context.Context, cluster record.Cluster, ended bool) (more bool, err error) {
+func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, ended bool) (more bool, err error) {
 	p := c.plane(cluster.ID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (c *Controller) look(ctx context.Context, cluster record.Cluster, ended boo
 	}
 	cluster = row.Value
 	if p.place == nil {
-		if p.place, p.stored, err = c.load(cluster); err != nil {
+		if p.place, p.stored, err = c.loadPlace(cluster); err != nil {
 			return false, err
 		}
 	}
@@ -207,7 +207,7 @@ func (c *Controller) look(ctx context.Context, cluster record.Cluster, ended boo
 	s := &shipment{c: c, cluster: cluster, plane: p, place: p.place.clone(), ended: ended}
 	// The watch comes first: whatever is written from here on leads to another look.
 	if !cluster.Deleting {
-		if err := c.watch.set(cluster.Key(), c.logDir(cluster.ID), cluster.LoggingTypes); err != nil {
+		if err := c.watch.watchDirectory(cluster.Key(), c.logDir(cluster.ID), cluster.LoggingTypes); err != nil {
 			return false, err
 		}
 	}

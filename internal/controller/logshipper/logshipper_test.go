@@ -623,14 +623,14 @@ func TestLogsAreShippedWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	w := &watch{dirs: map[string]watched{}}
 	dir := t.TempDir()
-	if err := w.set("blue", dir, []ekstypes.LogType{ekstypes.LogTypeAudit}); err != nil {
+	if err := w.watchDirectory("blue", dir, []ekstypes.LogType{ekstypes.LogTypeAudit}); err != nil {
 		t.Fatal(err)
 	}
 	dirty := map[string]bool{}
 	if w.noteAll(dirty); !dirty["blue"] {
 		t.Error("the cluster is not looked at")
 	}
-	w.forget(dir)
+	w.unwatchDirectory(dir)
 	if err := w.close(); err != nil {
 		t.Error(err)
 	}

@@ -41,9 +41,9 @@ type filePlace struct {
 // marks is how the keys of the marks begin; a cluster's ID follows.
 const marks = "control-plane-logs/"
 
-// load reads the place of a cluster. A cluster that is seen for the first time is shipped from the first
+// loadPlace reads the place of a cluster. A cluster that is seen for the first time is shipped from the first
 // line of its components, for the types with which it was created.
-func (c *Controller) load(cluster record.Cluster) (p *place, stored bool, err error) {
+func (c *Controller) loadPlace(cluster record.Cluster) (p *place, stored bool, err error) {
 	value, err := c.o.Events.Mark(marks + cluster.ID)
 	if err != nil {
 		return nil, false, fmt.Errorf("how far the logs of cluster %s were shipped: %w", cluster.Name, err)
@@ -93,8 +93,8 @@ func (g filePlace) is(f *file) bool {
 	return g.fileID == f.fileID && (f.Born != 0 || !g.Done || g.Name == f.name)
 }
 
-// sweep removes the places of clusters that are gone.
-func (c *Controller) sweep(ctx context.Context) error {
+// removeOffsets removes the places of clusters that are gone.
+func (c *Controller) removeOffsets(ctx context.Context) error {
 	// What there is must be at least as old as the clusters that it is compared with.
 	all, err := c.o.Events.Marks(marks)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *Controller) sweep(ctx context.Context) error {
 	for key := range all {
 		all[key] = nil
 		id := strings.TrimPrefix(key, marks)
-		c.watch.forget(c.logDir(id))
+		c.watch.unwatchDirectory(c.logDir(id))
 		c.mu.Lock()
 		delete(c.planes, id)
 		c.mu.Unlock()

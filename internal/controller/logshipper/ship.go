@@ -58,25 +58,25 @@ func (s *shipment) run(ctx context.Context) (more bool, err error) {
 	if err := s.switchOn(ctx, files); err != nil {
 		return false, err
 	}
-	if err := s.check(files); err != nil {
+	if err := s.checkPlaces(files); err != nil {
 		return false, err
 	}
 	for _, f := range files {
 		if !slices.Contains(s.place.On, f.kind) {
 			continue
 		}
-		if err := s.ship(ctx, f); err != nil {
+		if err := s.shipFile(ctx, f); err != nil {
 			return false, fmt.Errorf("ship %s: %w", f.Name(), err)
 		}
 		if s.read >= atOnce {
-			return true, s.write(ctx)
+			return true, s.writeBatch(ctx)
 		}
 	}
 	s.switchOff()
-	if err := s.write(ctx); err != nil {
+	if err := s.writeBatch(ctx); err != nil {
 		return false, err
 	}
-	return false, s.tidy(files)
+	return false, s.removeShipped(files)
 }
 
 // switchOn takes over the types that were switched on: what is written from now on is shipped.
@@ -114,8 +114,8 @@ func (s *shipment) switchOff() {
 	})
 }
 
-// check compares the places with the files that are there.
-func (s *shipment) check(files []*file) error {
+// checkPlaces compares the places with the files that are there.
+func (s *shipment) checkPlaces(files []*file) error {
 	for _, f := range files {
 		i := slices.IndexFunc(s.place.Files, func(p filePlace) bool { return p.is(f) })
 		if i < 0 || f.aside && s.place.Files[i].Done {
@@ -149,9 +149,9 @@ func (s *shipment) check(files []*file) error {
 	return nil
 }
 
-// ship adds what a file holds behind its place to the batch, and appends full batches. It stops when
+// shipFile adds what a file holds behind its place to the batch, and appends full batches. It stops when
 // the shipment has read enough.
-func (s *shipment) ship(ctx context.Context, f *file) error {
+func (s *shipment) shipFile(ctx context.Context, f *file) error {
 	p := s.place.of(f)
 	if p.Done {
 		return nil
@@ -182,13 +182,13 @@ func (s *shipment) ship(ctx context.Context, f *file) error {
 			p.Done = f.aside
 			return nil
 		}
-		if err := s.add(ctx, f, string(b[:end])); err != nil {
+		if err := s.appendLines(ctx, f, string(b[:end])); err != nil {
 			return err
 		}
 		p.Offset += int64(end)
 		s.read += int64(end)
 		if s.bytes >= batchBytes {
-			if err := s.write(ctx); err != nil {
+			if err := s.writeBatch(ctx); err != nil {
 				return err
 			}
 		}
@@ -235,9 +235,9 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// add makes an event of every line of text.
-func (s *shipment) add(ctx context.Context, f *file, text string) error {
-	stream, err := s.stream(ctx, f.stream)
+// appendLines makes an event of every line of text.
+func (s *shipment) appendLines(ctx context.Context, f *file, text string) error {
+	stream, err := s.ensureStream(ctx, f.stream)
 	if err != nil {
 		return err
 	}
@@ -258,8 +258,8 @@ func (s *shipment) add(ctx context.Context, f *file, text string) error {
 	return nil
 }
 
-// write appends the batch and moves the place, at once.
-func (s *shipment) write(ctx context.Context) error {
+// writeBatch appends the batch and moves the place, at once.
+func (s *shipment) writeBatch(ctx context.Context) error {
 	if len(s.events) == 0 && s.plane.stored && s.place.equal(s.plane.place) {
 		return nil
 	}

@@ -12,9 +12,9 @@ import (
 // keep is how many bytes of a component's log stay on the disk for who looks there.
 const keep = 20 << 20
 
-// tidy gives the disk back what nobody reads any more: files that were put aside and are shipped or not
+// removeShipped gives the disk back what nobody reads any more: files that were put aside and are shipped or not
 // wanted, and the beginnings of the others.
-func (s *shipment) tidy(files []*file) error {
+func (s *shipment) removeShipped(files []*file) error {
 	for _, f := range files {
 		on := slices.Contains(s.place.On, f.kind)
 		switch {
@@ -24,7 +24,7 @@ func (s *shipment) tidy(files []*file) error {
 				return err
 			}
 		case !f.aside && f.full == 0:
-			if err := s.trim(f, on); err != nil {
+			if err := s.trimFile(f, on); err != nil {
 				return err
 			}
 		}
@@ -32,8 +32,8 @@ func (s *shipment) tidy(files []*file) error {
 	return nil
 }
 
-// trim keeps the last bytes of a component's log, and what of it is not shipped yet.
-func (s *shipment) trim(f *file, on bool) error {
+// trimFile keeps the last bytes of a component's log, and what of it is not shipped yet.
+func (s *shipment) trimFile(f *file, on bool) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err

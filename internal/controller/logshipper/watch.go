@@ -53,10 +53,10 @@ func (w *watch) close() error {
 	return w.notify.Close()
 }
 
-// set watches a directory, which it makes if there is none, for changes of the logs of some types.
-func (w *watch) set(cluster, dir string, kinds []ekstypes.LogType) error {
+// watchDirectory watches a directory, which it makes if there is none, for changes of the logs of some types.
+func (w *watch) watchDirectory(cluster, dir string, kinds []ekstypes.LogType) error {
 	if len(kinds) == 0 {
-		w.forget(dir)
+		w.unwatchDirectory(dir)
 		return nil
 	}
 	w.mu.Lock()
@@ -75,8 +75,8 @@ func (w *watch) set(cluster, dir string, kinds []ekstypes.LogType) error {
 	return nil
 }
 
-// forget watches a directory no longer.
-func (w *watch) forget(dir string) {
+// unwatchDirectory watches a directory no longer.
+func (w *watch) unwatchDirectory(dir string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.dirs[dir]; known {
@@ -91,7 +91,7 @@ func (w *watch) forget(dir string) {
 // written is the clusters whose logs have gained something. What comes within Gather is told once: not to
 // read more often than needed, and because the kernel has little to say as long as nobody listens.
 func (c *Controller) written(ctx context.Context, changed func(key string)) {
-	if err := c.sweep(ctx); err != nil {
+	if err := c.removeOffsets(ctx); err != nil {
 		c.log.Error("could not forget how far the logs of clusters that are gone were shipped", "error", err)
 	}
 	dirty := map[string]bool{}
@@ -114,7 +114,7 @@ func (c *Controller) written(ctx context.Context, changed func(key string)) {
 				<-ctx.Done()
 				return
 			}
-			c.watch.note(e, dirty)
+			c.watch.markDirty(e, dirty)
 		case err, open := <-troubles:
 			if !open {
 				<-ctx.Done()
@@ -135,7 +135,7 @@ func (c *Controller) written(ctx context.Context, changed func(key string)) {
 			return
 		}
 		for range len(changes) {
-			c.watch.note(<-changes, dirty)
+			c.watch.markDirty(<-changes, dirty)
 		}
 		for key := range dirty {
 			changed(key)
@@ -144,8 +144,8 @@ func (c *Controller) written(ctx context.Context, changed func(key string)) {
 	}
 }
 
-// note adds the cluster that an event is about to dirty, if one of its logs of a wanted type has changed.
-func (w *watch) note(e fsnotify.Event, dirty map[string]bool) {
+// markDirty adds the cluster that an event is about to dirty, if one of its logs of a wanted type has changed.
+func (w *watch) markDirty(e fsnotify.Event, dirty map[string]bool) {
 	dir, name := filepath.Split(e.Name)
 	source, _, ok := sourceOf(name)
 	if !ok || !e.Has(fsnotify.Write) && !e.Has(fsnotify.Create) && !e.Has(fsnotify.Rename) {
