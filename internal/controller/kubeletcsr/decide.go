@@ -107,14 +107,14 @@ func (c *Controller) instances(ctx context.Context, cluster record.Cluster, clai
 	var found []instance
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			found = append(found, known(i))
+			found = append(found, factsOf(i))
 		}
 	}
 	return found, nil
 }
 
-// known is what an instance may call itself.
-func known(i ec2types.Instance) instance {
+// factsOf is what an instance may call itself.
+func factsOf(i ec2types.Instance) instance {
 	k := instance{id: aws.ToString(i.InstanceId), names: nodename.Allowed(i)}
 	address := func(s *string) {
 		if a, err := netip.ParseAddr(aws.ToString(s)); err == nil {
@@ -137,20 +137,20 @@ func known(i ec2types.Instance) instance {
 	return k
 }
 
-// check says what is wrong with the claim; nothing is when one of the instances has all that is claimed.
-func (c *claim) check(instances []instance) (refused string) {
+// verifyAny says what is wrong with the claim; nothing is when one of the instances has all that is claimed.
+func (c *claim) verifyAny(instances []instance) (refused string) {
 	if len(instances) == 0 {
 		return fmt.Sprintf("EC2 knows no running instance in the cluster's VPC that is %s", c.node)
 	}
 	for _, i := range instances {
-		if refused = c.against(i); refused == "" {
+		if refused = c.verify(i); refused == "" {
 			return ""
 		}
 	}
 	return refused
 }
 
-func (c *claim) against(i instance) string {
+func (c *claim) verify(i instance) string {
 	if !slices.Contains(i.names, strings.ToLower(c.node)) {
 		return fmt.Sprintf("node %s authenticated as instance %s, whose names are %s", c.node, i.id, strings.Join(i.names, ", "))
 	}

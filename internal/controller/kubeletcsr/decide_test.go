@@ -109,14 +109,14 @@ func TestDecisions(t *testing.T) {
 			refused = "-"
 		}
 		if refused == "" {
-			refused = claim.check([]instance{known(node())})
+			refused = claim.verifyAny([]instance{factsOf(node())})
 		}
 		if c.refused == "" && refused != "" || !strings.Contains(refused, c.refused) {
 			t.Errorf("%s: refused with %q, want %q", name, refused, c.refused)
 		}
 	}
 	claim, _ := parse(asked(t, nil, nil))
-	if refused := claim.check(nil); !strings.Contains(refused, "no running instance") {
+	if refused := claim.verifyAny(nil); !strings.Contains(refused, "no running instance") {
 		t.Errorf("without an instance: %q", refused)
 	}
 }

@@ -117,10 +117,10 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 		if len(instances) == 0 && time.Since(request.CreationTimestamp.Time) < patience {
 			return reconcile.Result{}, fmt.Errorf("certificate signing request %s of cluster %s: EC2 knows no running instance that is %s", name, k.cluster.Name, claim.node)
 		}
-		refused = claim.check(instances)
+		refused = claim.verifyAny(instances)
 	}
 	if refused == "" {
-		if refused, err = k.review(ctx, request); err != nil {
+		if refused, err = k.reviewAccess(ctx, request); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -140,8 +140,8 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	return done, err
 }
 
-// review asks whether the node may have a certificate of its own at all, as RBAC says (eks:node-bootstrapper).
-func (k *client) review(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (refused string, err error) {
+// reviewAccess asks whether the node may have a certificate of its own at all, as RBAC says (eks:node-bootstrapper).
+func (k *client) reviewAccess(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (refused string, err error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for name, value := range request.Spec.Extra {
 		extra[name] = authorizationv1.ExtraValue(value)

@@ -45,13 +45,13 @@ func (c *Controller) watch(ctx context.Context, changed func(key string)) {
 		if err != nil {
 			return err
 		}
-		return k.follow(ctx, func(name string) { changed(store.Key(append(store.Parts(connection.Key), name)...)) }, func() { open(k) })
+		return k.watchRequests(ctx, func(name string) { changed(store.Key(append(store.Parts(connection.Key), name)...)) }, func() { open(k) })
 	})
 }
 
-// follow tells the names of the requests that there are and of those that come, until the API server goes away. It calls
+// watchRequests tells the names of the requests that there are and of those that come, until the API server goes away. It calls
 // working once the watch stands.
-func (k *client) follow(ctx context.Context, tell func(name string), working func()) error {
+func (k *client) watchRequests(ctx context.Context, tell func(name string), working func()) error {
 	only := fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName).String()
 	requests := k.certificates.CertificateSigningRequests()
 	var undecided []string
@@ -78,7 +78,7 @@ func (k *client) follow(ctx context.Context, tell func(name string), working fun
 			undecided = nil
 		}
 		began := time.Now()
-		if from, err = drain(ctx, w, from, tell); err != nil {
+		if from, err = handleEvents(ctx, w, from, tell); err != nil {
 			return err
 		}
 		if time.Since(began) < time.Second { // nothing that the API server ends so soon is in order
@@ -87,8 +87,8 @@ func (k *client) follow(ctx context.Context, tell func(name string), working fun
 	}
 }
 
-// drain tells what a watch says until it ends, and gives back from where to go on.
-func drain(ctx context.Context, w kubewatch.Interface, from string, tell func(name string)) (string, error) {
+// handleEvents tells what a watch says until it ends, and gives back from where to go on.
+func handleEvents(ctx context.Context, w kubewatch.Interface, from string, tell func(name string)) (string, error) {
 	defer w.Stop()
 	for {
 		select {
