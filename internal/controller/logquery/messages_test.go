@@ -202,7 +202,7 @@ func TestDamagedResultsAreMadeAgain(t *testing.T) {
 	l.serve()
 	q := l.start("fields @message, verb | sort @timestamp asc", []record.LogGroup{g})
 	_, want := l.end(q)
-	path := l.runner.file(q.ID)
+	path := l.runner.resultsPath(q.ID)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

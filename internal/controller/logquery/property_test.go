@@ -225,7 +225,9 @@ func TestSkippingChangesNothing(t *testing.T) {
 			}
 			e := newExecution(l.runner, q)
 			e.noColumns = true
-			err = e.run(t.Context(), func(f *found) error { return writeResults(t.Context(), l.runner.file(q.ID), f) })
+			err = e.run(t.Context(), func(f *found) error {
+				return writeResults(t.Context(), l.runner.resultsPath(q.ID), f)
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -110,7 +110,7 @@ func (r *Runner) Controller() reconcile.Controller {
 		Name:      "logs-query",
 		Reconcile: r.reconcile,
 		Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
-			r.sweep(ctx)
+			r.removeUnknownResults(ctx)
 			var both sync.WaitGroup
 			both.Go(func() { r.runs.Notify(ctx, "", changed) })
 			both.Go(func() { r.queries.Notify(ctx, "", changed) })
@@ -131,7 +131,7 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 	}
 	run, err := r.runs.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		if err := r.run(ctx, query); err != nil {
+		if err := r.runQuery(ctx, query); err != nil {
 			return reconcile.Result{}, err
 		}
 		run, err = r.runs.Get(ctx, key)
@@ -139,23 +139,23 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if left := r.left(run.Value); left > 0 {
+	if left := r.remainingRetention(run.Value); left > 0 {
 		return reconcile.Result{After: left}, nil
 	}
-	if err := os.Remove(r.file(query.Value.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(r.resultsPath(query.Value.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{Gone: true}, r.o.Store.Txn(ctx, r.queries.DeleteOp(query), r.runs.DeleteOp(run))
 }
 
-// left is how long the results of a query will be kept.
-func (r *Runner) left(run record.LogQueryRun) time.Duration {
+// remainingRetention returns how long the results of a query will be kept.
+func (r *Runner) remainingRetention(run record.LogQueryRun) time.Duration {
 	return run.EndedAt.Add(kept).Sub(r.o.Clock.Now())
 }
 
-// sweep makes the directory of the results and removes files there that belong to no query: half-written
+// removeUnknownResults makes the directory of the results and removes files there that belong to no query: half-written
 // ones, and those of queries that a restored backup does not know.
-func (r *Runner) sweep(ctx context.Context) {
+func (r *Runner) removeUnknownResults(ctx context.Context) {
 	err := func() error {
 		if err := os.MkdirAll(r.o.Dir, 0o700); err != nil {
 			return err
@@ -192,9 +192,9 @@ var (
 	errTimeout = errors.New("the query ran too long")
 )
 
-// run brings a query without a run to its end. It returns an error only when that could not be recorded, or
+// runQuery runs a query that has not ended. It returns an error only when that could not be recorded, or
 // with ctx, which leaves the query as it was.
-func (r *Runner) run(ctx context.Context, query store.Row[record.LogQuery]) error {
+func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery]) error {
 	running, end := context.WithCancelCause(ctx)
 	var stopper sync.WaitGroup
 	defer stopper.Wait()
@@ -266,14 +266,14 @@ func (r *Runner) execute(ctx context.Context, end context.CancelCauseFunc, e *ex
 		}
 	})
 	return e.run(ctx, func(f *found) error {
-		if err := writeResults(ctx, r.file(e.query.ID), f); err != nil {
+		if err := writeResults(ctx, r.resultsPath(e.query.ID), f); err != nil {
 			return fmt.Errorf("could not write the results: %w", err)
 		}
 		return nil
 	})
 }
 
-func (r *Runner) file(id string) string { return filepath.Join(r.o.Dir, id) }
+func (r *Runner) resultsPath(id string) string { return filepath.Join(r.o.Dir, id) }
 
 // Results is how a query stands: while it is waiting or running, Status is Scheduled or Running, the
 // statistics are those so far and the rows, if any, are the first of those so far; then what it ended with.
@@ -291,8 +291,9 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows 
 			if run.Value.Status != logstypes.QueryStatusComplete || page == nil {
 				return run.Value, nil, nil
 			}
-			rows, err := r.read(q.ID, page)
-			if err == nil || r.left(run.Value) <= 0 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errResults) {
+			rows, err := r.readResults(q.ID, page)
+			if err == nil || r.remainingRetention(run.Value) <= 0 ||
+				!errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errResults) {
 				return run.Value, rows, err
 			}
 			r.o.Log.Warn("a Logs Insights query runs again, for its results can't be read", "query", q.ID, "error", err)
@@ -330,9 +331,11 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows 
 	}
 }
 
-// read reads rows of a query that has ended.
-func (r *Runner) read(id string, page func(rows int) (from, to int, err error)) ([][]logstypes.ResultField, error) {
-	file, err := openResults(r.file(id))
+// readResults reads rows of a query that has ended.
+func (r *Runner) readResults(
+	id string, page func(rows int) (from, to int, err error),
+) ([][]logstypes.ResultField, error) {
+	file, err := openResults(r.resultsPath(id))
 	if err != nil {
 		return nil, err
 	}
