@@ -138,7 +138,7 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 		running[key] = w
 		go func() {
 			defer close(w.done)
-			c.stay(within, key, w.clusterID, work)
+			c.keepConnected(within, key, w.clusterID, work)
 		}()
 	}
 	var telling sync.WaitGroup
@@ -161,10 +161,10 @@ const (
 	againMost  = 2 * time.Second
 )
 
-// stay stays connected to one cluster until ctx ends or the cluster is gone.
-func (c *Connections[T]) stay(ctx context.Context, key, clusterID string, work Work[T]) {
+// keepConnected stays connected to one cluster until ctx ends or the cluster is gone.
+func (c *Connections[T]) keepConnected(ctx context.Context, key, clusterID string, work Work[T]) {
 	wait, warned := againFirst, false
-	defer c.recover(key)
+	defer c.clearFailure(key)
 	for ctx.Err() == nil {
 		k, err := c.connect(ctx, key, clusterID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -173,7 +173,7 @@ func (c *Connections[T]) stay(ctx context.Context, key, clusterID string, work W
 		if err == nil {
 			err = work(ctx, k, func(t T) {
 				wait, warned = againFirst, false
-				c.recover(key)
+				c.clearFailure(key)
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.open[key] = t
@@ -186,7 +186,7 @@ func (c *Connections[T]) stay(ctx context.Context, key, clusterID string, work W
 		if ctx.Err() != nil {
 			return
 		}
-		c.fail(key, err)
+		c.recordFailure(key, err)
 		if wait >= againMost && !warned {
 			warned = true
 			c.o.Log.Warn("cannot "+c.o.What+"; trying on", "cluster", key, "error", err)
@@ -201,7 +201,7 @@ func (c *Connections[T]) stay(ctx context.Context, key, clusterID string, work W
 	}
 }
 
-func (c *Connections[T]) fail(key string, err error) {
+func (c *Connections[T]) recordFailure(key string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.since[key].at
@@ -211,7 +211,7 @@ func (c *Connections[T]) fail(key string, err error) {
 	c.since[key] = failure{at, err}
 }
 
-func (c *Connections[T]) recover(key string) {
+func (c *Connections[T]) clearFailure(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.since, key)
