@@ -1,8 +1,8 @@
 package daemon
 
 import (
-	"github.com/coracle-eks/coracle/internal/cluster/addon"
-	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/addon"
+	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 )
 
 // addonTimeout is how long the pods of an add-on may take to become ready; 15m without it.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )

@@ -16,12 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
-	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
-	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
-	nodecertificates "github.com/coracle-eks/coracle/internal/cluster/certificates"
-	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
-	"github.com/coracle-eks/coracle/internal/cluster/logging"
+	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
+	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
+	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/instance"
+	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
+	"github.com/coracle-eks/coracle/internal/controller/logshipper"
+	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -38,7 +39,7 @@ const authenticatorUser = "eks:authenticator"
 type clusters struct {
 	planes        *controlplane.Controller
 	authenticator *authenticator.Authenticator
-	logging       *logging.Controller
+	logging       *logshipper.Controller
 	controllers   []reconcile.Controller
 }
 
@@ -46,11 +47,11 @@ func (c *clusters) close() error { return c.logging.Close() }
 
 func (d *daemon) openClusters() (*clusters, error) {
 	dir := d.dir.Join("clusters")
-	logs := logging.New(logging.Options{
+	logs := logshipper.New(logshipper.Options{
 		Store:  d.store,
 		Events: d.logs.events,
 		Dir:    dir,
-		Logs: func(account, region string) logging.Logs {
+		Logs: func(account, region string) logshipper.Logs {
 			return cloudwatchlogs.NewFromConfig(d.eksConfig(account, region))
 		},
 		Log: d.log,
@@ -91,9 +92,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 		return nil, err
 	}
 	c.controllers = append(c.controllers, addons.Controllers()...)
-	c.controllers = append(c.controllers, nodecertificates.New(nodecertificates.Options{
+	c.controllers = append(c.controllers, kubeletcsr.New(kubeletcsr.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
-		EC2: func(account, region string) nodecertificates.EC2 { return d.eksEC2(account, region) },
+		EC2: func(account, region string) kubeletcsr.EC2 { return d.eksEC2(account, region) },
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {
@@ -101,13 +102,15 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}
 	c.controllers = append(c.controllers, groups.Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
-	c.controllers = append(c.controllers, group.New(group.Options{
+	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, Front: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
-		EC2: func(account, region, role string) group.EC2 {
+		EC2: func(account, region, role string) autoscalinggroup.EC2 {
 			return ec2.NewFromConfig(d.front.config(region, d.front.identity.ServiceRoleCredentials(account, path.Base(role), "AutoScaling")))
 		},
 	}).Controllers()...)
-	c.controllers = append(c.controllers, lifecycle.New(lifecycle.Options{Store: d.store, EC2: d.front.ec2}).Controllers()...)
+	c.controllers = append(c.controllers, instance.New(instance.Options{
+		Store: d.store, EC2: ec2service.NewInstanceLifecycle(d.front.ec2),
+	}).Controllers()...)
 	return c, nil
 }
 

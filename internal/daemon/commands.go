@@ -13,7 +13,7 @@ import (
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/backup"
-	"github.com/coracle-eks/coracle/internal/cluster/inspect"
+	"github.com/coracle-eks/coracle/internal/inspect"
 	"github.com/coracle-eks/coracle/internal/status"
 	"github.com/coracle-eks/coracle/internal/version"
 )
@@ -85,7 +85,7 @@ func (c *commands) CreateAccount(ctx context.Context, account string) (admin.Acc
 
 // Interrupt gives a spot instance notice that it is taken away.
 func (c *commands) Interrupt(ctx context.Context, instance string) (admin.Interruption, error) {
-	at, err := ec2.NewAftermath(c.d.front.ec2).Interrupt(ctx, instance)
+	at, err := ec2.NewInstanceLifecycle(c.d.front.ec2).Interrupt(ctx, instance)
 	var refused *wire.Error
 	if errors.As(err, &refused) {
 		return admin.Interruption{}, &admin.Refused{Reason: refused.Message}

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
+	"github.com/coracle-eks/coracle/internal/controller/logquery"
+	"github.com/coracle-eks/coracle/internal/controller/logretention"
 	"github.com/coracle-eks/coracle/internal/diskspace"
 	logevents "github.com/coracle-eks/coracle/internal/logs/events"
-	"github.com/coracle-eks/coracle/internal/logs/lifecycle"
-	"github.com/coracle-eks/coracle/internal/logs/query"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -18,7 +18,7 @@ import (
 type logs struct {
 	log         *slog.Logger
 	events      *logevents.Store
-	queries     *query.Runner
+	queries     *logquery.Runner
 	controllers []reconcile.Controller
 }
 
@@ -28,12 +28,12 @@ func (d *daemon) openLogs() (*logs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log events in %s: %w", d.dir.Logs("events"), err)
 	}
-	queries := query.New(query.Options{Store: d.store, Events: held, Dir: d.dir.Logs("results"), Log: d.log})
+	queries := logquery.New(logquery.Options{Store: d.store, Events: held, Dir: d.dir.Logs("results"), Log: d.log})
 	return &logs{
 		log:         d.log,
 		events:      held,
 		queries:     queries,
-		controllers: append(lifecycle.New(lifecycle.Options{Store: d.store, Events: held, Log: d.log}).Controllers(), queries.Controller()),
+		controllers: append(logretention.New(logretention.Options{Store: d.store, Events: held, Log: d.log}).Controllers(), queries.Controller()),
 	}, nil
 }
 

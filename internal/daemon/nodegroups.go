@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
-	"github.com/coracle-eks/coracle/internal/cluster/controlplane"
-	"github.com/coracle-eks/coracle/internal/cluster/nodegroup"
+	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/nodegroup"
 )
 
 // nodegroupRole is the service-linked role under which EKS keeps managed node groups.

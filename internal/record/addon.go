@@ -82,7 +82,7 @@ func Addons(s *store.Store) store.Table[Addon] { return store.NewTable[Addon](s,
 
 // AddonState is what was observed of an add-on, and how far the controller has come with it.
 //
-// Writer: internal/cluster/addon.
+// Writer: internal/controller/addon.
 type AddonState struct {
 	AddonID string
 	// Change is the newest Change that the controller is done with: carried out, or given up.

@@ -12,7 +12,7 @@ import (
 
 // AutoScalingGroup is an Auto Scaling group as its owner wants it. What it has is in the AutoScalingInstances.
 //
-// Writer: internal/aws/autoscaling. Only the row's deletion is the controller's (internal/aws/autoscaling/group), once nothing is left of
+// Writer: internal/aws/autoscaling. Only the row's deletion is the controller's (internal/controller/autoscalinggroup), once nothing is left of
 // a group with Deleting set.
 type AutoScalingGroup struct {
 	Account   string
@@ -130,7 +130,7 @@ func AutoScalingGroups(s *store.Store) store.Table[AutoScalingGroup] {
 
 // AutoScalingGroupStatus is where the controller stands with a group.
 //
-// Writer: internal/aws/autoscaling/group.
+// Writer: internal/controller/autoscalinggroup.
 type AutoScalingGroupStatus struct {
 	GroupID string
 	// Answered is the ID of the newest AutoScalingChange that an activity gave as its cause.
@@ -153,7 +153,7 @@ func AutoScalingGroupStatuses(s *store.Store) store.Table[AutoScalingGroupStatus
 
 // AutoScalingInstance is an instance of a group, as the controller keeps it.
 //
-// Writer: internal/aws/autoscaling/group.
+// Writer: internal/controller/autoscalinggroup.
 type AutoScalingInstance struct {
 	ID           string // "i-…"
 	GroupName    string
@@ -235,7 +235,7 @@ func AutoScalingOrders(s *store.Store) store.Table[AutoScalingOrder] {
 // AutoScalingLaunch is a launch that was decided upon. The row is written before EC2 is asked, and goes in the transaction that records the
 // instances: after a crash between the two the same request, with the same client token, finds what it launched.
 //
-// Writer: internal/aws/autoscaling/group.
+// Writer: internal/controller/autoscalinggroup.
 type AutoScalingLaunch struct {
 	GroupID        string
 	Token          string // a UUID
@@ -257,7 +257,7 @@ func AutoScalingLaunches(s *store.Store) store.Table[AutoScalingLaunch] {
 
 // AutoScalingActivity is a scaling activity of a group. The oldest go when there are many.
 //
-// Writer: internal/aws/autoscaling/group.
+// Writer: internal/controller/autoscalinggroup.
 type AutoScalingActivity struct {
 	ID            string // a UUID
 	GroupName     string
@@ -303,7 +303,7 @@ func AutoScalingRefreshes(s *store.Store) store.Table[AutoScalingRefresh] {
 
 // AutoScalingRefreshProgress is how far an instance refresh has come. No row: Pending.
 //
-// Writer: internal/aws/autoscaling/group.
+// Writer: internal/controller/autoscalinggroup.
 type AutoScalingRefreshProgress struct {
 	Status    astypes.InstanceRefreshStatus
 	Reason    string    `json:",omitempty"`

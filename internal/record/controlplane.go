@@ -10,7 +10,7 @@ import (
 
 // ControlPlane is what was observed of a cluster's control plane.
 //
-// Writer: internal/cluster/controlplane. The row appears with the controller's first look at
+// Writer: internal/controller/controlplane. The row appears with the controller's first look at
 // a new cluster and goes, in one transaction, with the Cluster row.
 type ControlPlane struct {
 	ClusterID string
@@ -59,7 +59,7 @@ func ControlPlanes(s *store.Store) store.Table[ControlPlane] {
 // ControlPlaneSecrets are the private keys of a cluster. They are made once, before anything
 // that is signed with them, and never change but for the encryption keys, newest first.
 //
-// Writer: internal/cluster/controlplane.
+// Writer: internal/controller/controlplane.
 type ControlPlaneSecrets struct {
 	ClusterID string
 	// CertificateAuthority and FrontProxyCA are PEM certificates, ...Key their PEM keys.
@@ -80,7 +80,7 @@ func ControlPlaneSecretsTable(s *store.Store) store.Table[ControlPlaneSecrets] {
 
 // Issuer is the public side of a cluster's service-account token issuer.
 //
-// Writer: internal/cluster/controlplane; the row lives as long as the cluster.
+// Writer: internal/controller/controlplane; the row lives as long as the cluster.
 type Issuer struct {
 	Account string
 	Region  string

@@ -11,7 +11,7 @@ import (
 
 // LogGroup is a CloudWatch log group.
 //
-// Writer: internal/aws/logs. When the row is gone, internal/logs/lifecycle deletes what the group
+// Writer: internal/aws/logs. When the row is gone, internal/controller/logretention deletes what the group
 // left: its streams' rows and its events.
 type LogGroup struct {
 	Account string
@@ -43,7 +43,7 @@ func LogGroups(s *store.Store) store.Table[LogGroup] {
 // LogStream is a log stream of a group. What it holds, and since when, is known to the store of log
 // events (internal/logs/events).
 //
-// Writer: internal/aws/logs; internal/logs/lifecycle deletes the rows of groups that are gone, and adds the account to
+// Writer: internal/aws/logs; internal/controller/logretention deletes the rows of groups that are gone, and adds the account to
 // rows that were written before they had one.
 type LogStream struct {
 	Account   string // of the group, which the row is charged to

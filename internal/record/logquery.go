@@ -12,7 +12,7 @@ import (
 
 // LogQuery is a Logs Insights query that somebody started.
 //
-// Writer: internal/aws/logs (StartQuery creates it, StopQuery sets Stop); internal/logs/query deletes
+// Writer: internal/aws/logs (StartQuery creates it, StopQuery sets Stop); internal/controller/logquery deletes
 // it when its results have expired.
 type LogQuery struct {
 	Account string
@@ -44,9 +44,9 @@ func LogQueries(s *store.Store) store.Table[LogQuery] {
 }
 
 // LogQueryRun is how a query has ended. A query without a run is waiting or running; its results, when
-// Complete, are a file of internal/logs/query that was written before this row.
+// Complete, are a file of internal/controller/logquery that was written before this row.
 //
-// Writer: internal/logs/query.
+// Writer: internal/controller/logquery.
 type LogQueryRun struct {
 	Status     logstypes.QueryStatus // Complete, Failed, Cancelled or Timeout
 	Reason     string                // why it failed, for the daemon's log and its user

@@ -90,7 +90,7 @@ func Nodegroups(s *store.Store) store.Table[Nodegroup] {
 
 // NodegroupState is what was observed of a node group, and how far the controller has come with it.
 //
-// Writer: internal/cluster/nodegroup.
+// Writer: internal/controller/nodegroup.
 type NodegroupState struct {
 	NodegroupID string
 	// LaunchTemplateID and LaunchTemplateVersion are of EKS's own launch template, from which the nodes are launched.

@@ -9,7 +9,7 @@ import (
 // SelfManagedAddons says that a new cluster was given the VPC CNI plugin, kube-proxy and CoreDNS. From then on they
 // are their users'. The row goes some time after the Cluster row has gone.
 //
-// Writer: internal/cluster/addon.
+// Writer: internal/controller/addon.
 type SelfManagedAddons struct {
 	ClusterID string
 	// Version is the minor version of the cluster that they were chosen for, "1.35".

@@ -15,11 +15,11 @@ import (
 
 // elsewhere are the rooms whose files are for others, or are not the daemon's.
 var elsewhere = map[string]string{
-	"cmd/node":                       "runs in machines",
-	"internal/guest":                 "makes and runs in root file systems of machines, whose users are the machine's own",
-	"internal/host/machine":          "makes root file systems and control groups of machines; on the host they are in a directory that is closed (test/secrets)",
-	"internal/cluster/apiservertest": "is part of tests",
-	"internal/store/storetest":       "is part of tests",
+	"cmd/node":                    "runs in machines",
+	"internal/guest":              "makes and runs in root file systems of machines, whose users are the machine's own",
+	"internal/host/machine":       "makes root file systems and control groups of machines; on the host they are in a directory that is closed (test/secrets)",
+	"internal/kube/apiservertest": "is part of tests",
+	"internal/store/storetest":    "is part of tests",
 }
 
 // openers are the functions that make files and directories, with the position of the mode among their arguments; -1: they choose

@@ -25,6 +25,10 @@ type Rule struct {
 // world is how a program reaches beyond the store: processes, the network's insides, Kubernetes.
 var world = []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink", "golang.org/x/sys"}
 
+// Controllers is the directory of the controllers. They do not import each other: what two of them share is in a package that
+// reconciles nothing.
+const Controllers = "internal/controller"
+
 // Rules is the table. The longest Room that fits a package is its room.
 var Rules = []Rule{
 	{"internal/outbound", nil, world,
@@ -40,18 +44,20 @@ var Rules = []Rule{
 	{"internal/aws/wire", []string{"internal/metrics", "internal/region", "internal/store"}, world,
 		"wire serves protocols and knows no service"},
 	{"internal/aws/wire/sigv4", []string{"internal/region"}, append([]string{"go.etcd.io"}, world...), "signatures are computed of a request alone"},
-	{"internal/aws", []string{"internal/aws/wire", "internal/logs/events", "internal/logs/insights", "internal/logs/pattern", "internal/record", "internal/store", "internal/instancetype", "internal/ami", "internal/region", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound"}, world,
-		"the front validates, authorises and records; it never reaches the world"},
+	{"internal/aws", []string{"internal/ami", "internal/catalogue", "internal/instancetype", "internal/outbound", "internal/record",
+		"internal/region", "internal/store", "kubernetes"}, world,
+		"the API layer validates, authorizes, and records the desired state; it imports no controller and reaches nothing else"},
+	{"internal/aws/logs", []string{"internal/aws/wire", "internal/logs", "internal/record", "internal/store"}, world,
+		"the API layer of CloudWatch Logs: log events are too large for the store, so it reads and appends them where they are"},
+	{"internal/aws/ecr", []string{"internal/aws/iam", "internal/aws/wire", "internal/host/image", "internal/record",
+		"internal/region", "internal/store"}, world,
+		"the API layer of the registry: images are too large for the store, so it reads and writes them where they are"},
 
 	{"internal/logs/word", nil, world, "it cuts text"},
 	{"internal/logs/events", []string{"internal/durable", "internal/logs/word"}, []string{"os/exec", "github.com/aws", "k8s.io", "github.com/vishvananda/netlink"},
 		"a second store, for what is too much for etcd; it knows groups and streams by number"},
 	{"internal/logs/insights", []string{"internal/logs/word"}, append([]string{"github.com/aws"}, world...), "a language, pure"},
 	{"internal/logs/pattern", []string{"internal/logs/word"}, append([]string{"github.com/aws"}, world...), "a language, pure"},
-	{"internal/logs/query", []string{"internal/crash", "internal/diskspace", "internal/durable", "internal/logs", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
-	{"internal/logs/lifecycle", []string{"internal/logs/events", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the two stores"},
-	{"internal/aws/ec2/lifecycle", []string{"internal/aws/ec2", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller over the store alone; EC2 writes its own rows"},
-	{"internal/aws/autoscaling/group", []string{"internal/crash", "internal/instancetype", "internal/record", "internal/reconcile", "internal/store"}, world, "a controller that is a client of EC2, through the SDK"},
 	{"internal/instancetype", nil, world, "public data"},
 	{"internal/document", nil, append([]string{"github.com/aws"}, world...), "it measures texts: pure"},
 	{"internal/ami", []string{"kubernetes"}, world, "public data"},
@@ -68,9 +74,26 @@ var Rules = []Rule{
 	{"internal/kube/managedfields", nil, append([]string{"github.com/aws"}, world...), "it decodes managed fields: pure"},
 	{"internal/audit", []string{"internal/kube/managedfields", "internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
-	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/kube", "internal/logs/events",
-		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/durable", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/upstream"}, nil,
-		"controllers talk to AWS services as clients do, through the SDK"},
+	{Controllers, []string{"internal/ami", "internal/catalogue", "internal/crash", "internal/diskspace", "internal/document", "internal/durable",
+		"internal/instancetype", "internal/kube", "internal/logs", "internal/reconcile", "internal/record", "internal/store"},
+		[]string{"os/exec", "github.com/vishvananda/netlink"},
+		"controllers reconcile the records of the store; they call AWS services as clients do, through the SDK"},
+	{"internal/controller/controlplane", []string{"internal/crash", "internal/durable", "internal/etcd", "internal/kube",
+		"internal/pki", "internal/port", "internal/process", "internal/reconcile", "internal/record", "internal/store",
+		"internal/upstream"}, []string{"os/exec", "github.com/vishvananda/netlink"},
+		"a controller that also runs processes: the components of control planes"},
+	{"internal/controller/logshipper", []string{"internal/crash", "internal/kube/componentlog", "internal/logs/events",
+		"internal/process", "internal/reconcile", "internal/record", "internal/store"},
+		[]string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"},
+		"a controller that also reads the output of processes"},
+
+	{"internal/kube/apiserver", []string{"internal/kube/client", "internal/reconcile", "internal/record", "internal/store"},
+		[]string{"github.com/aws", "os/exec"}, "connections to the API servers of clusters, for any controller"},
+	{"internal/kube/authenticator", []string{"internal/aws/eks/accesspolicy", "internal/document", "internal/kube", "internal/pki",
+		"internal/record", "internal/store"}, []string{"os/exec"},
+		"webhooks: they answer API servers from the store, and reconcile nothing"},
+	{"internal/kube/componentlog", nil, append([]string{"github.com/aws"}, world...), "it names files"},
+	{"internal/kube/nodename", nil, world, "it names nodes: pure"},
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
 	{"internal/crash", nil, nil, "every room may be crashed"},
@@ -94,11 +117,11 @@ var Rules = []Rule{
 	{"internal/rooms", nil, nil, "this table"},
 	{"internal/eventually", nil, world, "it waits, in tests"},
 	{"internal/store/storetest", []string{"internal/eventually", "internal/store"}, world, "part of tests"},
-	{"internal/cluster/apiservertest", []string{"internal/eventually", "internal/port", "internal/record", "internal/store/storetest", "kubernetes"}, nil, "part of tests"},
+	{"internal/kube/apiservertest", []string{"internal/eventually", "internal/port", "internal/record", "internal/store/storetest", "kubernetes"}, nil, "part of tests"},
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"internal/cluster/inspect", []string{"internal/admin", "internal/catalogue", "internal/cluster/addon", "internal/kube/client",
+	{"internal/inspect", []string{"internal/admin", "internal/catalogue", "internal/controller/addon", "internal/kube/client",
 		"internal/fields", "internal/outbound", "internal/record", "internal/store"}, []string{"os/exec"},
 		"it reads objects for coracle fields, and changes none"},
 	{"internal/status", []string{"internal/admin", "internal/connlimit", "internal/datadir", "internal/etcd",
@@ -157,6 +180,16 @@ func (r Rule) Allows(path string) bool {
 		return false
 	}
 	return true
+}
+
+// ControllerOf returns the name of the controller that a directory belongs to, "" when it belongs to none.
+func ControllerOf(dir string) string {
+	below, ok := strings.CutPrefix(dir, Controllers+"/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(below, "/")
+	return name
 }
 
 func within(path, room string) bool {

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/cluster/authenticator/authenticatortest"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/kube/authenticator/authenticatortest"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 

@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	coracle "github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
+	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -37,7 +37,7 @@ func TestMortal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller := group.New(group.Options{Store: s, Front: coracle.NewUpkeep(coracle.Options{Store: s}), EC2: func(string, string, string) group.EC2 {
+	controller := autoscalinggroup.New(autoscalinggroup.Options{Store: s, Front: coracle.NewUpkeep(coracle.Options{Store: s}), EC2: func(string, string, string) autoscalinggroup.EC2 {
 		return ec2.New(ec2.Options{Region: region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("ASIAROLE", "secret", "")})
 	}})
 	if err := reconcile.Run(t.Context(), slog.Default(), controller.Controllers()...); err != nil {

@@ -24,11 +24,11 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	coracle "github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
-	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
+	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -66,7 +66,7 @@ type world struct {
 	broken  string // why no machine boots
 	slow    bool   // machines stay pending
 	runs    []ec2.RunInstancesInput
-	wrap    func(group.EC2) group.EC2
+	wrap    func(autoscalinggroup.EC2) autoscalinggroup.EC2
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -93,7 +93,7 @@ func newWorld(t testing.TB) *world {
 	})
 	w.ec2 = w.client("AKIAROOT")
 	ctx, cancel := context.WithCancel(context.Background())
-	w.background(ctx, append(lifecycle.New(lifecycle.Options{Store: w.store, EC2: front}).Controllers(), reconcile.Controller{
+	w.background(ctx, append(instance.New(instance.Options{Store: w.store, EC2: ec2service.NewInstanceLifecycle(front)}).Controllers(), reconcile.Controller{
 		Name: "hardware", Reconcile: w.hardware, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")},
 	})...)
 	w.startController()
@@ -120,13 +120,13 @@ func (w *world) background(ctx context.Context, controllers ...reconcile.Control
 func (w *world) startController() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	controller := group.New(group.Options{
+	controller := autoscalinggroup.New(autoscalinggroup.Options{
 		Store: w.store, Clock: w.clock, Front: w.front(), Log: slog.New(slog.DiscardHandler),
-		EC2: func(_, _, role string) group.EC2 {
+		EC2: func(_, _, role string) autoscalinggroup.EC2 {
 			if role != roleARN {
 				w.t.Errorf("the role is %s", role)
 			}
-			var client group.EC2 = recorder{w.client("ASIAROLE"), w}
+			var client autoscalinggroup.EC2 = recorder{w.client("ASIAROLE"), w}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.wrap != nil {

@@ -14,8 +14,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/coracle-eks/coracle/internal/aws/autoscaling/group"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -101,7 +101,7 @@ func TestALaunchThatFailsIsTriedAgainLaterOrWhenTheGroupChanges(t *testing.T) {
 
 // interrupted is an EC2 whose answer to the first launch is lost.
 type interrupted struct {
-	group.EC2
+	autoscalinggroup.EC2
 	lost *bool
 }
 
@@ -119,7 +119,7 @@ func TestALaunchWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 	w := newWorld(t)
 	w.stopController()
 	var lost bool
-	w.set(func() { w.wrap = func(e group.EC2) group.EC2 { return interrupted{e, &lost} } })
+	w.set(func() { w.wrap = func(e autoscalinggroup.EC2) autoscalinggroup.EC2 { return interrupted{e, &lost} } })
 	w.startController()
 	w.create("nodes", 0, 5, 5)
 	w.eventually("something is launched", func() bool { return len(w.alive()) > 0 })

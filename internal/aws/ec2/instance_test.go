@@ -163,7 +163,7 @@ func TestSpotInterruption(t *testing.T) {
 		t.Errorf("spot instance %+v", v)
 	}
 	w.becomes(id, types.InstanceStateNameRunning)
-	after := coracle.NewAftermath(w.service)
+	after := coracle.NewInstanceLifecycle(w.service)
 	began := time.Now()
 	at := must[time.Time](t)(after.Interrupt(w.ctx(), id))
 	if at.Before(began.Add(coracle.SpotNotice-time.Second)) || at.After(time.Now().Add(coracle.SpotNotice)) {
@@ -217,11 +217,11 @@ func TestNothingIsLeftOfAnInstance(t *testing.T) {
 		w.becomes(id, types.InstanceStateNameRunning)
 	}
 	must[any](t)(w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids}))
-	later := coracle.NewAftermath(coracle.New(coracle.Options{Store: w.store, Now: func() time.Time { return time.Now().Add(coracle.KeepTerminated + time.Minute) }}))
+	later := coracle.NewInstanceLifecycle(coracle.New(coracle.Options{Store: w.store, Now: func() time.Time { return time.Now().Add(coracle.KeepTerminated + time.Minute) }}))
 	for _, id := range ids {
 		w.becomes(id, types.InstanceStateNameTerminated)
 		eventually.True(t, id+" is gone", func() bool {
-			_, gone, err := later.Follow(ctx, record.EC2Key(account, region, id))
+			_, gone, err := later.Reconcile(ctx, record.EC2Key(account, region, id))
 			if err != nil {
 				t.Fatal(err)
 			}

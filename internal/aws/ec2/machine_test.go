@@ -14,7 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
-	"github.com/coracle-eks/coracle/internal/aws/ec2/lifecycle"
+	coracle "github.com/coracle-eks/coracle/internal/aws/ec2"
+	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -33,7 +34,7 @@ func (w *world) hardware() *hardware {
 	w.t.Helper()
 	h := &hardware{world: w}
 	ctx, cancel := context.WithCancel(context.Background())
-	controllers := append(lifecycle.New(lifecycle.Options{Store: w.store, EC2: w.service}).Controllers(), reconcile.Controller{
+	controllers := append(instance.New(instance.Options{Store: w.store, EC2: coracle.NewInstanceLifecycle(w.service)}).Controllers(), reconcile.Controller{
 		Name: "hardware", Reconcile: h.reconcile, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")},
 	})
 	var running sync.WaitGroup

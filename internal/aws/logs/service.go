@@ -6,7 +6,7 @@
 // whoever is behind [Queries] runs it.
 //
 // A group that is deleted is a row that is gone. Its streams' rows and its events are removed by the controller
-// internal/logs/lifecycle, which also removes an event that was appended to a group while it was being deleted: a group
+// internal/controller/logretention, which also removes an event that was appended to a group while it was being deleted: a group
 // created again under the same name has another ID and sees nothing of it.
 //
 // Each page token says where the page ended, not which page it was, so that events which arrive meanwhile neither

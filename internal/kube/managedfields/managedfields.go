@@ -1,7 +1,7 @@
 // Package managedfields decodes metadata.managedFields of Kubernetes objects: which field manager owns which fields.
 //
 // It reads objects that its callers have, and writes nothing. What ownership means for a command or an add-on is up to
-// internal/audit, internal/fields and internal/cluster/addon.
+// internal/audit, internal/fields and internal/controller/addon.
 package managedfields
 
 import (

@@ -1,0 +1,56 @@
+// Package addon reconciles EKS add-ons: it installs the self-managed default add-ons in new clusters (bootstrap.go), and
+// applies the add-ons that users create.
+//
+// The versions and objects of add-ons are in the [catalogue].
+package addon
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Options are what a Controller needs. All but those marked optional must be set.
+type Options struct {
+	Store *store.Store
+	// Config is how a user reaches a cluster's API server.
+	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
+	// Catalogue has the add-ons.
+	Catalogue *catalogue.Catalogue
+	// Provide gets an image that pods of an add-on are to run into the registry, or says in plain words why it cannot be had. It may take minutes; when nil,
+	// nobody looks for images.
+	Provide func(ctx context.Context, image catalogue.Image) error
+	// Timeout is how long the pods of an add-on may take to become ready in a creation or an update; 15 minutes when 0. Patience is how long a problem that may
+	// well go by itself (an API server that is away, a webhook that cannot be called) has to last before it counts; 15 seconds when 0.
+	Timeout, Patience time.Duration
+	Log               *slog.Logger // slog.Default() when nil
+}
+
+// Controller keeps the add-ons of all clusters.
+type Controller struct {
+	log       *slog.Logger
+	bootstrap *bootstrap
+	engine    *engine
+}
+
+// New makes a controller; nothing happens before it is run.
+func New(o Options) *Controller {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	o.Timeout, o.Patience = cmp.Or(o.Timeout, 15*time.Minute), cmp.Or(o.Patience, 15*time.Second)
+	return &Controller{log: o.Log, bootstrap: newBootstrap(o), engine: newEngine(o)}
+}
+
+// Controllers is what reconcile.Run runs.
+func (c *Controller) Controllers() []reconcile.Controller {
+	return []reconcile.Controller{c.bootstrap.controller(), c.engine.controller()}
+}

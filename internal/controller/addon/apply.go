@@ -1,0 +1,204 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// applyConfiguration makes the objects into what is wanted. Nothing is changed before all of them have passed their dry run; done is false while images are awaited.
+func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
+	want := a.row.Now(a.last)
+	m := modeOf(want.Conflicts)
+	if m == preserve && !a.updating() {
+		m = none // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html: nothing of an add-on that isn't there is to be kept
+	}
+	if a.returning() && a.state.AppliedChange > 0 {
+		m = enforce // it has been there
+	}
+	made, err := a.e.made(a.cluster, a.plane, a.row.Name, want)
+	if err != nil {
+		return false, err
+	}
+	steps, err := a.server.dryRunAll(ctx, made.Objects, a.state.Objects, m, false)
+	if err != nil {
+		return false, err
+	}
+	var all troubles
+	for _, s := range steps {
+		if s.problem != nil {
+			all = append(all, s.problem)
+		}
+	}
+	if len(all) > 0 {
+		return false, all
+	}
+	if ready, err := a.provideImages(made.Images, want); !ready || err != nil {
+		return false, err
+	}
+	if err := a.recordApplying(ctx, want, steps); err != nil {
+		return false, err
+	}
+	for _, s := range steps {
+		if err := a.applyObject(ctx, s, m, made.plain()); err != nil {
+			return false, err
+		}
+		crashObject.Here()
+	}
+	crashObjects.Here()
+	if err := a.deleteRemovedObjects(ctx, steps); err != nil {
+		return false, err
+	}
+	a.state.Applied, a.state.Applying, a.state.AppliedChange = want, nil, a.row.Change
+	a.verified = ""
+	if err := a.saveState(ctx); err != nil {
+		return false, err
+	}
+	crashDone.Here()
+	return true, nil
+}
+
+// recordApplying writes down what the objects are being made of, and which ones there may be from now on.
+func (a *addon) recordApplying(ctx context.Context, want record.AddonConfig, steps []*step) error {
+	a.state.Applying = &want
+	objects := slices.Clone(a.state.Objects)
+	for _, s := range steps {
+		if at := a.indexOfObject(s.ref); at >= 0 {
+			objects[at].Kept = s.kept
+			continue
+		}
+		o := s.ref
+		o.Kept = s.kept
+		objects = append(objects, o)
+	}
+	a.state.Objects = objects
+	if err := a.saveState(ctx); err != nil {
+		return err
+	}
+	crashApplying.Here()
+	return a.server.watchObjects(a.row.Key(), a.state.Objects)
+}
+
+// indexOfObject is where the state has an object; -1 when it has not.
+func (a *addon) indexOfObject(o record.AddonObject) int {
+	return slices.IndexFunc(a.state.Objects, func(h record.AddonObject) bool { return named(h, o) })
+}
+
+// applyObject applies one object.
+func (a *addon) applyObject(ctx context.Context, s *step, m mode, all []*unstructured.Unstructured) error {
+	if s.later { // what it needs is there by now
+		if err := a.server.established(ctx, s.ref, all); err != nil {
+			return err
+		}
+		err := a.server.prepareStep(ctx, s, m, false)
+		if err == nil {
+			err = a.server.dryRun(ctx, s, m)
+		}
+		if err != nil {
+			return problemOf(s.ref, err)
+		}
+		s.later = false
+	}
+	result, err := a.server.apply(ctx, s.ref, s.config, false, m != none || s.force)
+	if err != nil {
+		return problemOf(s.ref, err)
+	}
+	return a.recordObject(s, result)
+}
+
+// recordObject remembers what was applied of an object, and how the API server then has it.
+func (a *addon) recordObject(s *step, result *unstructured.Unstructured) error {
+	o := s.ref
+	o.Kept = s.kept
+	var err error
+	if o.Made, err = fingerprint(s.object.Object); err != nil {
+		return err
+	}
+	if o.Sent, err = fingerprint(s.config); err != nil {
+		return err
+	}
+	o.Owned, o.Others = fingerprints(result)
+	if len(s.object.Yields)+len(s.kept) == 0 {
+		o.Others = ""
+	}
+	if at := a.indexOfObject(s.ref); at >= 0 {
+		a.state.Objects[at] = o
+	} else {
+		a.state.Objects = append(a.state.Objects, o)
+	}
+	return nil
+}
+
+// plain are the objects without what else is known of them.
+func (m made) plain() []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, o := range m.Objects {
+		all = append(all, o.Unstructured)
+	}
+	return all
+}
+
+// establishTime is how long the API server may take until it serves a kind that was defined just now.
+const establishTime = 10 * time.Second
+
+// established waits until the kind of an object is served, if one of the add-on's own objects defines it.
+func (r *requester) established(ctx context.Context, o record.AddonObject, all []*unstructured.Unstructured) error {
+	at := slices.IndexFunc(all, func(d *unstructured.Unstructured) bool {
+		group, _, kind, _, versions := defined(d)
+		return kind == o.Kind && slices.ContainsFunc(versions, func(v string) bool { return group+"/"+v == o.APIVersion })
+	})
+	if at < 0 {
+		return nil
+	}
+	definition := refOf(all[at])
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, establishTime, true, func(ctx context.Context) (bool, error) {
+		live, err := r.get(ctx, definition)
+		if err != nil {
+			return false, err
+		}
+		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		if !slices.ContainsFunc(conditions, func(c any) bool {
+			m, ok := c.(map[string]any)
+			return ok && m["type"] == "Established" && m["status"] == "True"
+		}) {
+			return false, nil
+		}
+		_, err = r.get(ctx, o) // it may say so a moment before it is
+		var status apierrors.APIStatus
+		if apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != "" || err == nil {
+			return true, nil
+		}
+		return false, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return &problem{issueOf(ekstypes.AddonIssueCodeInternalFailure, fmt.Sprintf("%s is not established after %v.", resourceID(definition), establishTime), definition), true}
+	}
+	if err != nil {
+		return problemOf(definition, err)
+	}
+	return nil
+}
+
+// deleteRemovedObjects deletes what the add-on had and has no more.
+func (a *addon) deleteRemovedObjects(ctx context.Context, steps []*step) error {
+	for _, o := range slices.Backward(slices.Clone(a.state.Objects)) {
+		if slices.ContainsFunc(steps, func(s *step) bool { return named(o, s.ref) }) {
+			continue
+		}
+		if _, _, err := a.deleteObject(ctx, o); err != nil {
+			return err
+		}
+		crashPruned.Here()
+		a.state.Objects = slices.DeleteFunc(a.state.Objects, func(h record.AddonObject) bool { return named(h, o) })
+	}
+	return nil
+}

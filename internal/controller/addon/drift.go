@@ -1,0 +1,130 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/coracle-eks/coracle/internal/catalogue"
+)
+
+// An object that somebody takes from EKS again and again is left to him for a while: two controllers that both know best would keep each other, and the
+// API server, busy for ever.
+const (
+	takenBackMost   = 10
+	takenBackWithin = time.Minute
+)
+
+// correctDrift takes back what others did to what EKS owns: fields that they changed, and objects that they deleted. Fields of others are never touched.
+func (a *addon) correctDrift(ctx context.Context) error {
+	var astray []int
+	for i, o := range a.state.Objects {
+		is, there, known, err := a.server.findObject(o)
+		switch {
+		case errors.Is(err, errNoKind), apierrors.IsNotFound(err): // its definition is gone, and comes back before it
+			astray = append(astray, i)
+		case err != nil:
+			return problemOf(o, err)
+		case !known, is.deleting: // the watch tells
+		case !there, is.eks != o.Owned, o.Others != "" && is.others != o.Others:
+			astray = append(astray, i)
+		}
+	}
+	want := a.row.Now(a.last)
+	now := fmt.Sprint(want, a.plane.Endpoint, a.plane.Version, a.state.AppliedChange)
+	if len(astray) == 0 && a.verified == now {
+		return nil
+	}
+	made, err := a.e.made(a.cluster, a.plane, a.row.Name, want)
+	if err != nil {
+		return err
+	}
+	for _, o := range made.Objects { // in the order in which they need each other
+		ref := refOf(o.Unstructured)
+		at := a.indexOfObject(ref)
+		if at >= 0 && !slices.Contains(astray, at) {
+			same, err := fingerprint(o.Object)
+			if err != nil {
+				return err
+			}
+			if same == a.state.Objects[at].Made {
+				continue
+			}
+		}
+		if err := a.restoreObject(ctx, o, at, made); err != nil {
+			return err
+		}
+	}
+	a.verified = now
+	return nil
+}
+
+// restoreObject makes an object again what it is to be.
+func (a *addon) restoreObject(ctx context.Context, o catalogue.Object, at int, made made) error {
+	s := &step{object: o, ref: refOf(o.Unstructured)}
+	had := s.ref
+	if at >= 0 {
+		had = a.state.Objects[at]
+		s.kept = had.Kept
+	}
+	a.server.learn(made.plain())
+	if err := a.server.established(ctx, s.ref, made.plain()); err != nil {
+		return err
+	}
+	if err := a.server.prepareStep(ctx, s, enforce, true); err != nil {
+		return problemOf(s.ref, err)
+	}
+	if s.live != nil {
+		sent, err := fingerprint(s.config)
+		if err != nil {
+			return err
+		}
+		mine, _ := fingerprints(s.live)
+		if sent == had.Sent && mine == had.Owned {
+			return a.recordObject(s, s.live) // somebody changed what is his
+		}
+		if mine != had.Owned {
+			if fighting, err := a.fights(ctx, s); fighting || err != nil {
+				return err
+			}
+		}
+	}
+	result, err := a.server.apply(ctx, s.ref, s.config, false, true)
+	if err != nil {
+		return problemOf(s.ref, err)
+	}
+	crashTakenBack.Here()
+	if err := a.recordObject(s, result); err != nil {
+		return err
+	}
+	return a.saveState(ctx)
+}
+
+// fights says whether somebody takes the object from EKS so often that it is left to him for now.
+func (a *addon) fights(ctx context.Context, s *step) (bool, error) {
+	id, now := resourceID(s.ref), a.e.now()
+	recent := slices.DeleteFunc(a.taken[id], func(t time.Time) bool { return now.Sub(t) >= takenBackWithin })
+	if len(recent) < takenBackMost {
+		a.taken[id] = append(recent, now)
+		return false, nil
+	}
+	a.taken[id] = recent
+	_, err := a.server.apply(ctx, s.ref, s.config, true, false)
+	if err == nil {
+		return false, nil // nobody minds
+	}
+	if conflictsOf(err) == nil {
+		return true, problemOf(s.ref, err)
+	}
+	var status apierrors.APIStatus
+	errors.As(err, &status)
+	a.issues = add(a.issues, issueOf(ekstypes.AddonIssueCodeConfigurationConflict,
+		"Something in the cluster keeps changing fields that the add-on owns. "+oneLine(status.Status().Message), s.ref))
+	a.requeueAfter(recent[0].Add(takenBackWithin).Sub(now))
+	return true, nil
+}

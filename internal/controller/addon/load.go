@@ -1,0 +1,173 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// addon is one reconcile pass over one add-on. The files of this package have its steps.
+type addon struct {
+	e       *engine
+	row     record.Addon
+	last    record.Update // the one named by row.LastUpdateID; zero without one
+	cluster record.Cluster
+	plane   record.ControlPlane
+	// state is the observed state; steps change it, and saveState writes it.
+	state record.AddonState
+	saved store.Row[record.AddonState] // as it was last read or written; no revision before it was
+	*memory
+
+	server *server // nil while the API server cannot be reached
+	issues []ekstypes.AddonIssue
+	soon   time.Duration // the delay of the next pass without a change; 0 for none
+}
+
+// errGone says that nothing is left of the add-on.
+var errGone = errors.New("the add-on is gone")
+
+// Reconcile reconciles the add-on with the given key.
+func (e *engine) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	a, err := e.loadAddon(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		e.forgetAddon(key)
+		return reconcile.Result{Gone: true}, e.dropState(ctx, key)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = a.reconcile(ctx)
+	if errors.Is(err, errGone) {
+		e.forgetAddon(key)
+		return reconcile.Result{Gone: true}, nil
+	}
+	if err == nil {
+		err = a.saveState(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("add-on %s of cluster %s: %w", a.row.Name, a.row.Cluster, err)
+	}
+	return reconcile.Result{After: a.soon}, err
+}
+
+// loadAddon loads the records of an add-on.
+func (e *engine) loadAddon(ctx context.Context, key string) (*addon, error) {
+	row, err := e.addons.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	a := &addon{e: e, row: row.Value, memory: e.memoryOf(key)}
+	if a.saved, err = e.states.Copy(ctx, key); ignoreNotFound(err) != nil {
+		return nil, err
+	}
+	if a.saved.Value.AddonID == a.row.ID {
+		a.state = a.saved.Value
+		if a.saved, err = e.states.Copy(ctx, key); err != nil { // one to change, one to compare with
+			return nil, err
+		}
+	} else {
+		a.state.AddonID = a.row.ID // the rest is of another add-on of that name
+	}
+	at := record.ClusterKey(a.row.Account, a.row.Region, a.row.Cluster)
+	cluster, err := e.clusters.Get(ctx, at)
+	if ignoreNotFound(err) != nil {
+		return nil, err
+	}
+	plane, err := e.planes.Get(ctx, at)
+	if ignoreNotFound(err) != nil {
+		return nil, err
+	}
+	a.cluster, a.plane = cluster.Value, plane.Value
+	if a.row.LastUpdateID != "" {
+		last, err := e.updates.Get(ctx, record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster, a.row.LastUpdateID))
+		if ignoreNotFound(err) != nil {
+			return nil, err
+		}
+		a.last = last.Value
+	}
+	if s, ok := e.servers.Get(at); ok && s.serving() {
+		a.server = s
+	}
+	return a, nil
+}
+
+// dropState deletes the observed state of an add-on that was deleted.
+func (e *engine) dropState(ctx context.Context, key string) error {
+	if s, ok := e.servers.Get(store.Key(store.Parts(key)[:record.ClusterKeyParts]...)); ok {
+		if err := s.watchObjects(key, nil); err != nil {
+			return err
+		}
+	}
+	return ignoreNotFound(e.o.Store.Txn(ctx, e.states.RemoveOp(key)))
+}
+
+// saveState writes the observed state of the add-on if it has changed. It is called before each action that must be recorded first,
+// and at the end of a pass.
+func (a *addon) saveState(ctx context.Context) error {
+	if a.saved.Revision != 0 && reflect.DeepEqual(a.saved.Value, a.state) {
+		return nil
+	}
+	a.state.ModifiedAt = a.e.now()
+	row := store.Row[record.AddonState]{Key: a.row.Key(), Value: a.state, Revision: a.saved.Revision}
+	var err error
+	if row.Revision == 0 {
+		_, err = a.e.states.Create(ctx, row.Key, row.Value)
+	} else {
+		_, err = a.e.states.Update(ctx, row)
+	}
+	if err == nil {
+		a.saved, err = a.e.states.Copy(ctx, row.Key)
+	}
+	return err
+}
+
+// updating reports whether an update is in progress.
+func (a *addon) updating() bool {
+	return a.last.ID != "" && a.last.ID == a.row.LastUpdateID && a.last.Status == ekstypes.UpdateStatusInProgress
+}
+
+// finishUpdate ends the update in progress, if there is one.
+func (a *addon) finishUpdate(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
+	if !a.updating() {
+		return nil
+	}
+	if err := a.saveState(ctx); err != nil { // what the update came to, before it ends
+		return err
+	}
+	key := record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster, a.last.ID)
+	row, err := a.e.updates.Modify(ctx, key, func(u *record.Update) error {
+		if u.Status == ekstypes.UpdateStatusInProgress {
+			u.Status, u.Errors = status, errs
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	crashEnded.Here()
+	a.last = row.Value
+	return nil
+}
+
+// requeueAfter requests another pass after a delay, unless an earlier one is requested.
+func (a *addon) requeueAfter(after time.Duration) {
+	if a.soon == 0 || after < a.soon {
+		a.soon = max(after, time.Millisecond)
+	}
+}
+
+// ignoreNotFound returns nil for ErrNotFound, and any other error as it is.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}

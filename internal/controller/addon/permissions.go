@@ -1,0 +1,51 @@
+package addon
+
+import (
+	"context"
+	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// checkPermissions says which roles of an add-on its pods cannot have, or would have in vain. The objects are applied all the same: nothing that runs is
+// touched for want of a role.
+func (a *addon) checkPermissions(ctx context.Context, want record.AddonConfig) (issues []ekstypes.AddonIssue) {
+	provider := strings.TrimPrefix(a.cluster.Issuer(), "https://")
+	for _, arn := range a.e.rolesOf(ctx, a.row, want) {
+		row, err := a.e.roles.Get(ctx, record.RoleKey(a.row.Account, roleName(arn)))
+		role, text := row.Value, ""
+		switch {
+		case err != nil:
+			text = "The IAM role " + arn + " does not exist. Create it again, or update the add-on to use another one."
+		case arn == want.ServiceAccountRoleARN && !strings.Contains(role.Trust, provider):
+			text = "The service account of the add-on cannot assume the IAM role " + arn + ": its trust policy does not allow sts:AssumeRoleWithWebIdentity to the OIDC provider of the cluster, " + provider + "."
+		case len(role.Attached)+len(role.Inline) == 0:
+			text = "The IAM role " + arn + " has no permissions: attach a policy that allows what the add-on needs."
+		default:
+			continue
+		}
+		issues = append(issues, ekstypes.AddonIssue{Code: ekstypes.AddonIssueCodeAddonPermissionFailure, Message: &text, ResourceIds: []string{arn}})
+	}
+	return issues
+}
+
+// rolesOf are the ARNs of the roles of an add-on's account that it is configured with.
+func (e *engine) rolesOf(ctx context.Context, row record.Addon, want record.AddonConfig) []string {
+	var all []string
+	own := "arn:aws:iam::" + row.Account + ":role/"
+	if strings.HasPrefix(want.ServiceAccountRoleARN, own) {
+		all = append(all, want.ServiceAccountRoleARN)
+	}
+	for _, id := range want.PodIdentityAssociations {
+		association, err := e.identity.Get(ctx, record.PodIdentityAssociationKey(row.Account, row.Region, row.Cluster, id))
+		if err == nil && strings.HasPrefix(association.Value.RoleARN, own) {
+			all = append(all, association.Value.RoleARN)
+		}
+	}
+	return all
+}
+
+// roleName is the name at the end of a role's ARN.
+func roleName(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }

@@ -1,0 +1,346 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/catalogue"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// mode is what becomes of fields that EKS and somebody else want otherwise.
+type mode int
+
+const (
+	// none: a conflict is an error, and nothing is changed. Fields that yield are left to others.
+	none mode = iota
+	// overwrite: EKS takes them all, those that yield too.
+	overwrite
+	// preserve: they are left to others, and noted.
+	preserve
+	// enforce is for what EKS owns already, such as to take back what somebody changed: it takes all but what yields and what was left before.
+	enforce
+)
+
+func modeOf(r ekstypes.ResolveConflicts) mode {
+	switch r {
+	case ekstypes.ResolveConflictsOverwrite:
+		return overwrite
+	case ekstypes.ResolveConflictsPreserve:
+		return preserve
+	}
+	return none
+}
+
+// force says that the fields of others are taken.
+func (m mode) force() bool { return m == overwrite || m == enforce }
+
+// step is one object of an add-on on its way into the cluster.
+type step struct {
+	object catalogue.Object
+	ref    record.AddonObject
+	kept   []string       // by an earlier update, in the form of conflicts
+	config map[string]any // what EKS says of the object: the object less what is left to others
+
+	live   *unstructured.Unstructured // as it was; nil when nobody looked, or it was not there
+	result *unstructured.Unstructured // as it would be
+	// conflicts are the fields of others that stand in the way, or that are taken; refusal is what the API server said about them.
+	conflicts []metav1.StatusCause
+	refusal   error
+	problem   *problem // why it cannot be applied; nil when it can
+	force     bool     // nobody who minds stands in the way: see try
+	later     bool     // only once other objects of the add-on are there can one say
+}
+
+// refOf names an object.
+func refOf(o *unstructured.Unstructured) record.AddonObject {
+	return record.AddonObject{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// named compares the names of objects, and not their versions.
+func named(a, b record.AddonObject) bool {
+	group := func(version string) string { g, _, _ := strings.Cut(version, "/"); return g }
+	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name &&
+		(a.APIVersion == b.APIVersion || strings.Contains(a.APIVersion, "/") && strings.Contains(b.APIVersion, "/") && group(a.APIVersion) == group(b.APIVersion))
+}
+
+// dryRunAll dry-runs objects, all at once: nothing is changed. What stands in the way of one is in its step; the error is a [*problem] when the API server does not
+// answer. have are the objects that the add-on has. live says to look at the objects as they are even where that does not matter.
+func (r *requester) dryRunAll(ctx context.Context, objects []catalogue.Object, have []record.AddonObject, m mode, live bool) ([]*step, error) {
+	var plain []*unstructured.Unstructured
+	for _, o := range objects {
+		plain = append(plain, o.Unstructured)
+	}
+	r.learn(plain)
+	steps := make([]*step, len(objects))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, o := range objects {
+		s := &step{object: o, ref: refOf(o.Unstructured)}
+		if at := slices.IndexFunc(have, func(h record.AddonObject) bool { return named(h, s.ref) }); at >= 0 && m != overwrite {
+			s.kept = have[at].Kept
+		}
+		steps[i] = s
+		group.Go(func() error {
+			if err := r.prepareStep(ctx, s, m, live); err != nil {
+				return s.recordProblem(err, plain)
+			}
+			return s.recordProblem(r.dryRun(ctx, s, m), plain)
+		})
+	}
+	return steps, group.Wait()
+}
+
+// prepareStep leaves out of a step's configuration what is left to others.
+func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool) error {
+	var err error
+	if s.config, err = copied(s.object.Object); err != nil {
+		return err
+	}
+	if s.ref.Kind == "Namespace" && s.ref.APIVersion == "v1" {
+		// A label that every namespace has: who says nothing of an object owns nothing of it, and could not tell later whether it is his.
+		if err := unstructured.SetNestedField(s.config, s.ref.Name, "metadata", "labels", "kubernetes.io/metadata.name"); err != nil {
+			return err
+		}
+	}
+	yields := s.object.Yields
+	if m == overwrite {
+		yields = nil
+	}
+	if !live && len(yields)+len(s.kept) == 0 {
+		return nil
+	}
+	if s.live, err = r.get(ctx, s.ref); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	s.kept, err = yieldFields(s.config, s.live, yields, s.kept)
+	return err
+}
+
+// dryRun dry-runs a step.
+func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
+	for range 3 {
+		s.result, err = r.apply(ctx, s.ref, s.config, true, false)
+		found := conflictsOf(err)
+		if found == nil {
+			return err
+		}
+		s.conflicts, s.refusal = found, err
+		if m.force() {
+			s.result, err = r.apply(ctx, s.ref, s.config, true, true)
+			return err
+		}
+		if m == none && len(s.object.Yields) == 0 {
+			return err
+		}
+		if s.live, err = r.get(ctx, s.ref); err != nil {
+			return err
+		}
+		eks, err := owned(s.live)
+		if err != nil {
+			return err
+		}
+		theirs, err := claims(s.live)
+		if err != nil {
+			return err
+		}
+		left, stands := false, false
+		for _, c := range found {
+			claim, ok := theirs[c.Field]
+			switch {
+			case ok && eks.Has(claim.path) && !claim.declared && (m == preserve || s.yields(c.Field)):
+			case ok && m == preserve && remove(s.config, claim.path):
+				left = true
+				s.kept = append(s.kept, c.Field)
+			default:
+				stands = true
+			}
+		}
+		switch {
+		case stands:
+			return s.refusal
+		case !left: // only what EKS owns as well, so that its value is EKS's
+			s.force, s.conflicts, s.refusal = true, nil, nil
+			s.result, err = r.apply(ctx, s.ref, s.config, true, true)
+			return err
+		}
+		s.conflicts, s.refusal = nil, nil
+	}
+	return s.refusal // somebody claims one field after the other
+}
+
+// yields says that a field is one that yields.
+func (s *step) yields(path string) bool {
+	return slices.ContainsFunc(s.object.Yields, func(y string) bool { return within(path, y) })
+}
+
+// recordProblem notes what stands in the way of a step, and gives back what concerns more than it.
+func (s *step) recordProblem(err error, all []*unstructured.Unstructured) error {
+	if err == nil {
+		return nil
+	}
+	if s.later = createdByAddon(err, s.ref, all); s.later {
+		return nil
+	}
+	var p *problem
+	if !errors.As(problemOf(s.ref, err), &p) {
+		return err
+	}
+	if p.issue.Code == ekstypes.AddonIssueCodeClusterUnreachable {
+		return p
+	}
+	s.problem = p
+	return nil
+}
+
+// createdByAddon says that an object is refused only because its namespace, or the definition of its kind, is yet to be made: it is among the objects.
+func createdByAddon(err error, o record.AddonObject, all []*unstructured.Unstructured) bool {
+	if !apierrors.IsNotFound(err) {
+		return false
+	}
+	return slices.ContainsFunc(all, func(other *unstructured.Unstructured) bool {
+		if other.GetKind() == "Namespace" {
+			return other.GetName() == o.Namespace
+		}
+		group, _, kind, _, _ := defined(other)
+		return kind != "" && kind == o.Kind && strings.HasPrefix(o.APIVersion, group+"/")
+	})
+}
+
+// Action is what would become of an object.
+type Action string
+
+// The actions.
+const (
+	Create Action = "create"
+	Change Action = "change"
+	Adopt  Action = "adopt" // no value changes, but EKS comes to own fields
+	Leave  Action = "nothing"
+	Delete Action = "delete"
+)
+
+// ObjectChange is what applying an add-on would do to one object.
+type ObjectChange struct {
+	Object record.AddonObject
+	Action Action
+	// Live is the object as it is and Result as it would be, both with their managed fields; Wanted is what the add-on is rendered to. Each is nil when there
+	// is none: no object yet, a refusal, an object that the add-on no longer has.
+	Live, Result, Wanted *unstructured.Unstructured
+	// Conflicts are the fields that others own and that the add-on wants otherwise. With OVERWRITE they are taken; with NONE they are why nothing is changed at all.
+	Conflicts []Conflict
+	// Fields are those whose values would change, by path, of an object that is there.
+	Fields []FieldChange
+	// Kept are the paths of conflicting fields that PRESERVE leaves to others, by this change or an earlier one.
+	Kept []string
+	// Refused is why the object cannot be applied, by what EKS would report; nil when it can.
+	Refused *ekstypes.AddonIssue
+}
+
+// Conflict is a field that somebody else owns, by its path in the API server's form: `.spec.template.spec.containers[name="aws-node"].image`.
+type Conflict struct{ Manager, Path string }
+
+// FieldChange is a value that would change; nil is for a field that is not there.
+type FieldChange struct {
+	Path     string
+	From, To any
+}
+
+// Plan says what CreateAddon or UpdateAddon with resolveConflicts would do to each object of an add-on, without doing it: it is the dry run with which the
+// controller begins, and a look at the objects as they are. config is how eks:addon-manager reaches the API server of the cluster of that name, objects are what the add-on is made of,
+// in order, and have what it has in the cluster: AddonState.Objects, or nil when there is no such add-on. The error is about the API server as a whole.
+func Plan(
+	ctx context.Context, config *rest.Config, cluster string, objects []catalogue.Object, have []record.AddonObject, conflicts ekstypes.ResolveConflicts,
+) ([]ObjectChange, error) {
+	r, err := newRequester(config, cluster)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	steps, err := r.dryRunAll(ctx, objects, have, modeOf(conflicts), true)
+	if err != nil {
+		return nil, err
+	}
+	var all []ObjectChange
+	for _, s := range steps {
+		change, err := s.change()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, change)
+	}
+	for _, o := range have {
+		if !slices.ContainsFunc(steps, func(s *step) bool { return named(o, s.ref) }) {
+			live, err := r.get(ctx, o)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return nil, err
+			}
+			all = append(all, ObjectChange{Object: o, Action: Delete, Live: live})
+		}
+	}
+	return all, nil
+}
+
+// change is what a step that was dry-run, with a look at the object, would do.
+func (s *step) change() (ObjectChange, error) {
+	c := ObjectChange{Object: s.ref, Action: Leave, Kept: s.kept, Live: s.live, Result: s.result, Wanted: s.object.Unstructured}
+	for _, cause := range s.conflicts {
+		c.Conflicts = append(c.Conflicts, Conflict{managerOf(cause.Message), cause.Field})
+	}
+	if s.problem != nil {
+		c.Refused = &s.problem.issue
+	}
+	if s.live == nil {
+		c.Action = Create
+		return c, nil
+	}
+	if s.result == nil {
+		return c, nil
+	}
+	before, err := owned(s.live)
+	if err != nil {
+		return c, err
+	}
+	after, err := owned(s.result)
+	if err != nil {
+		return c, err
+	}
+	if !before.Equals(after) {
+		c.Action = Adopt
+	}
+	for p := range before.Union(after).Leaves().All() {
+		from, had := lookup(s.live.Object, p)
+		to, has := lookup(s.result.Object, p)
+		if had != has || !reflect.DeepEqual(from, to) {
+			c.Fields = append(c.Fields, FieldChange{p.String(), from, to})
+			c.Action = Change
+		}
+	}
+	c.Fields = outermost(c.Fields)
+	return c, nil
+}
+
+// outermost leaves out the changes within a field that comes or goes as a whole.
+func outermost(all []FieldChange) []FieldChange {
+	return slices.DeleteFunc(slices.Clone(all), func(f FieldChange) bool {
+		return slices.ContainsFunc(all, func(g FieldChange) bool {
+			return f.Path != g.Path && within(f.Path, g.Path) && (g.From == nil || g.To == nil)
+		})
+	})
+}
+
+// managerOf takes the manager out of the API server's words: `conflict with "kubectl-client-side-apply" using apps/v1`.
+func managerOf(message string) string {
+	_, rest, _ := strings.Cut(message, `"`)
+	manager, _, _ := strings.Cut(rest, `"`)
+	return manager
+}

@@ -1,0 +1,371 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	jose "github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/pki"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// The users that EKS acts as in a cluster. Bootstrap is the only one in system:masters.
+const (
+	userBootstrap       = "eks:cluster-bootstrap"
+	userCloudController = "eks:cloud-controller-manager"
+)
+
+// keys are a cluster's private keys, parsed.
+type keys struct {
+	ca, frontProxy *pki.Authority
+	serviceAccount *rsa.PrivateKey
+	encryption     [][]byte
+}
+
+// ensureKeys reads the cluster's keys, or makes and stores them. They are stored before anything is
+// signed with them, so that a crash can never leave certificates of a lost authority behind.
+func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (keys, error) {
+	key := cluster.Key()
+	row, err := c.secrets.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		made, err := makeSecrets(cluster.ID, c.clock.Now(), c.serviceAccountKey)
+		if err != nil {
+			return keys{}, fmt.Errorf("make the keys of the cluster: %w", err)
+		}
+		crashBeforeKeys.Here()
+		if row, err = c.secrets.Create(ctx, key, made); err != nil {
+			return keys{}, err
+		}
+		crashKeys.Here()
+	} else if err != nil {
+		return keys{}, err
+	}
+	k, err := parseSecrets(row.Value)
+	if err != nil {
+		return keys{}, fmt.Errorf("the stored keys of cluster %s: %w", cluster.Name, err)
+	}
+	return k, c.publishIssuer(ctx, cluster, k)
+}
+
+// serviceAccountKey is the key that was made in advance, if there is one, or a new one.
+func (c *Controller) serviceAccountKey() (*rsa.PrivateKey, error) {
+	select {
+	case key := <-c.spareKey:
+		return key, nil
+	default:
+		return rsa.GenerateKey(rand.Reader, 2048)
+	}
+}
+
+// generateStandbyKey makes a service-account key in advance: it takes a tenth of a second, for which the next
+// cluster need not wait.
+func (c *Controller) generateStandbyKey() error {
+	if len(c.spareKey) > 0 {
+		return nil
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	select {
+	case c.spareKey <- key:
+	default: // another worker was faster
+	}
+	return nil
+}
+
+func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa.PrivateKey, error)) (record.ControlPlaneSecrets, error) {
+	s := record.ControlPlaneSecrets{ClusterID: clusterID}
+	var group errgroup.Group
+	group.Go(func() error {
+		key, err := serviceAccountKey()
+		if err != nil {
+			return err
+		}
+		s.ServiceAccountKey, err = keyutil.MarshalPrivateKeyToPEM(key)
+		return err
+	})
+	group.Go(func() error {
+		// EKS's cluster certificate authority is called so, too.
+		ca, err := newAuthority("kubernetes", now)
+		if err != nil {
+			return err
+		}
+		frontProxy, err := newAuthority("front-proxy-ca", now)
+		if err != nil {
+			return err
+		}
+		s.CertificateAuthority, s.CertificateAuthorityKey = ca.PEM, ca.KeyPEM
+		s.FrontProxyCA, s.FrontProxyCAKey = frontProxy.PEM, frontProxy.KeyPEM
+		encryption := make([]byte, 32)
+		if _, err := rand.Read(encryption); err != nil {
+			return err
+		}
+		s.EncryptionKeys = [][]byte{encryption}
+		return nil
+	})
+	return s, group.Wait()
+}
+
+func parseSecrets(s record.ControlPlaneSecrets) (k keys, err error) {
+	if k.ca, err = pki.ParseAuthority(pki.Cluster, s.CertificateAuthority, s.CertificateAuthorityKey); err != nil {
+		return k, fmt.Errorf("certificate authority: %w", err)
+	}
+	if k.frontProxy, err = pki.ParseAuthority(pki.Cluster, s.FrontProxyCA, s.FrontProxyCAKey); err != nil {
+		return k, fmt.Errorf("front-proxy certificate authority: %w", err)
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(s.ServiceAccountKey)
+	if err != nil {
+		return k, fmt.Errorf("service-account key: %w", err)
+	}
+	var ok bool
+	if k.serviceAccount, ok = key.(*rsa.PrivateKey); !ok {
+		return k, fmt.Errorf("service-account key: a %T is not an RSA key", key)
+	}
+	k.encryption = s.EncryptionKeys
+	return k, nil
+}
+
+func newAuthority(name string, now time.Time) (*pki.Authority, error) {
+	return pki.NewAuthority(pki.Cluster, pki.Leaf{CommonName: name, DNSNames: []string{name}}, now)
+}
+
+// publishIssuer stores the public side of the service-account key, from which the daemon serves
+// the OIDC discovery document of the cluster.
+func (c *Controller) publishIssuer(ctx context.Context, cluster record.Cluster, k keys) error {
+	jwks, err := keySet(&k.serviceAccount.PublicKey)
+	if err != nil {
+		return err
+	}
+	row, err := c.issuers.Get(ctx, store.Key(cluster.ID))
+	if err == nil && bytes.Equal(row.Value.JWKS, jwks) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	_, err = c.issuers.Put(ctx, store.Key(cluster.ID), record.Issuer{
+		Account: cluster.Account, Region: cluster.Region, Cluster: cluster.Name, JWKS: jwks,
+	})
+	return err
+}
+
+// keySet is the JSON Web Key Set of a key. Its key ID is the one that the API server puts into
+// the tokens it signs: the SHA-256 of the public key in DER.
+func keySet(public *rsa.PublicKey) ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(der)
+	return json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+		Key:       public,
+		KeyID:     base64.RawURLEncoding.EncodeToString(sum[:]),
+		Algorithm: string(jose.RS256),
+		Use:       "sig",
+	}}})
+}
+
+// leaf is a certificate of a cluster.
+type leaf struct {
+	name string // of the two files, name.crt and name.key
+	pki.Leaf
+	frontProxyCA  bool                     // signed by that authority
+	ofOtherIssuer func() (pki.Pair, error) // signed elsewhere: by etcd's authority
+}
+
+// clientLeaf is the certificate of a client that Kubernetes knows as a user with groups.
+func clientLeaf(user string, groups ...string) pki.Leaf {
+	return pki.Leaf{CommonName: user, Organization: groups, Client: true}
+}
+
+// leaves are all certificates of a cluster.
+func (c *Controller) leaves(p plane) ([]leaf, error) {
+	cluster, addresses := p.cluster, p.network.addresses()
+	serviceIPs, err := firstServiceIPs(cluster)
+	if err != nil {
+		return nil, err
+	}
+	if p.public != nil {
+		addresses = append(addresses, p.public)
+	}
+	serving := pki.Leaf{
+		CommonName: "kube-apiserver", Server: true,
+		DNSNames: []string{
+			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost",
+			endpointName(cluster),
+		},
+		IPs: append(append([]net.IP{net.IPv4(127, 0, 0, 1).To4()}, serviceIPs...), addresses...),
+	}
+	return []leaf{
+		{name: "kube-apiserver", Leaf: serving},
+		{name: "kube-apiserver-kubelet-client", Leaf: clientLeaf("kube-apiserver-kubelet-client", "system:masters")},
+		{name: "front-proxy-client", Leaf: clientLeaf("front-proxy-client"), frontProxyCA: true},
+		{name: "apiserver-etcd-client", ofOtherIssuer: func() (pki.Pair, error) {
+			return c.o.Etcd.IssueClient(etcdUser(cluster.ID))
+		}},
+		{name: "kube-controller-manager", Leaf: clientLeaf("system:kube-controller-manager")},
+		{name: "kube-scheduler", Leaf: clientLeaf("system:kube-scheduler")},
+		{name: "cloud-controller-manager", Leaf: clientLeaf(userCloudController)},
+		// What the controller manager and the scheduler serve their health with. They would make
+		// an RSA key each themselves, which takes longer than the rest of their start.
+		{name: "health", Leaf: pki.Leaf{
+			CommonName: "health", Server: true, DNSNames: []string{"localhost"}, IPs: []net.IP{p.local()},
+		}},
+	}, nil
+}
+
+// endpointName is the name that EKS would give the cluster's endpoint.
+func endpointName(cluster record.Cluster) string {
+	return cluster.ID + ".gr7." + cluster.Region + ".eks.amazonaws.com"
+}
+
+// issueCertificates brings the cluster's certificates and keys into its directory: those that are missing,
+// say something else than they should, or have lived for two thirds of their life. The
+// components read them again by themselves.
+func (c *Controller) issueCertificates(p plane) error {
+	cluster, k := p.cluster, p.keys
+	dir := c.dir(cluster.ID, "pki")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	leaves, err := c.leaves(p)
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(&k.serviceAccount.PublicKey)
+	if err != nil {
+		return err
+	}
+	private, err := keyutil.MarshalPrivateKeyToPEM(k.serviceAccount)
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
+		"ca.crt":             k.ca.PEM,
+		"ca.key":             k.ca.KeyPEM,
+		"front-proxy-ca.crt": k.frontProxy.PEM,
+		"sa.key":             private,
+		"sa.pub":             pem.EncodeToMemory(&pem.Block{Type: keyutil.PublicKeyBlockType, Bytes: public}),
+	}
+	for name, content := range files {
+		if err := ensureFile(filepath.Join(dir, name), content); err != nil {
+			return err
+		}
+	}
+	for _, l := range leaves {
+		if err := c.issueLeaf(dir, k, l); err != nil {
+			return fmt.Errorf("certificate %s: %w", l.name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Controller) issueLeaf(dir string, k keys, l leaf) error {
+	if l.ofOtherIssuer == nil {
+		authority := k.ca
+		if l.frontProxyCA {
+			authority = k.frontProxy
+		}
+		_, _, err := authority.EnsureAt(dir, l.name, l.Leaf, c.clock.Now())
+		return err
+	}
+	certFile, keyFile := filepath.Join(dir, l.name+".crt"), filepath.Join(dir, l.name+".key")
+	certificate, err := pki.ReadPair(certFile, keyFile)
+	if err == nil && c.clock.Now().Before(pki.Cluster.Renewal(certificate)) {
+		return nil
+	}
+	pair, err := l.ofOtherIssuer()
+	if err != nil || len(pair.Certificate) == 0 { // an etcd without client certificates
+		return err
+	}
+	return pki.WritePair(certFile, keyFile, pair)
+}
+
+// renewalDue is when the first of the cluster's certificates must be replaced.
+func (c *Controller) renewalDue(clusterID string) (time.Time, error) {
+	var due time.Time
+	files, err := filepath.Glob(c.dir(clusterID, "pki", "*.crt"))
+	if err != nil {
+		return due, err
+	}
+	for _, f := range files {
+		switch name := filepath.Base(f); {
+		case name == "ca.crt", name == "front-proxy-ca.crt":
+			continue
+		case name == "apiserver-etcd-client.crt" && !c.o.Etcd.Separates():
+			continue // the daemon's own, which its owner renews
+		}
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return due, err
+		}
+		certificate, err := pki.ParseCertificate(b)
+		if err != nil {
+			return due, fmt.Errorf("%s: %w", f, err)
+		}
+		if r := pki.Cluster.Renewal(certificate); due.IsZero() || r.Before(due) {
+			due = r
+		}
+	}
+	return due, nil
+}
+
+// etcdCertificate reports whether the cluster has a client certificate for etcd: it has none
+// when the etcd takes clients without.
+func (c *Controller) etcdCertificate(clusterID string) (bool, error) {
+	_, err := os.Stat(c.dir(clusterID, "pki", "apiserver-etcd-client.crt"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ensureFile makes a private file hold content, in one step, and leaves it alone if it does.
+func ensureFile(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return durable.EnsureFile(name, content, 0o600)
+}
+
+// firstServiceIPs are the addresses of the service "kubernetes": the first of each service range.
+func firstServiceIPs(cluster record.Cluster) ([]net.IP, error) {
+	var ips []net.IP
+	for _, cidr := range []string{cluster.ServiceIPv4CIDR, cluster.ServiceIPv6CIDR} {
+		if cidr == "" {
+			continue
+		}
+		_, network, err := net.ParseCIDR(cidr)
+		if err != nil {
+			return nil, fmt.Errorf("service range %q: %w", cidr, err)
+		}
+		ip := slices.Clone(network.IP)
+		ip[len(ip)-1]++
+		ips = append(ips, ip)
+	}
+	if len(ips) == 0 {
+		return nil, errors.New("the cluster has no service range")
+	}
+	return ips, nil
+}

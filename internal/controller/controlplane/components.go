@@ -1,0 +1,447 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/kube/authenticator"
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// The components of a control plane, as the bundle's program calls them.
+const (
+	kubeAPIServer          = "kube-apiserver"
+	kubeControllerManager  = "kube-controller-manager"
+	kubeScheduler          = "kube-scheduler"
+	cloudControllerManager = "aws-cloud-controller-manager"
+)
+
+// The controllers' clients may ask this often. Upstream's limit of 20 a second makes the
+// controller manager spend four seconds on its service accounts before it does anything else.
+const (
+	clientQPS   = 300
+	clientBurst = 600
+)
+
+// plane is a control plane as it should run now.
+type plane struct {
+	cluster record.Cluster
+	minor   string
+	program string // the bundle
+	port    int    // where its API server is found on 127.0.0.1
+	server  int    // where the API server that serves listens, and
+	spare   int    // where one that is to take its place does
+	public  net.IP // the address of its public endpoint; nil where machines have no network
+	network network
+	keys    keys
+}
+
+// url is that of the API server for what is on this host.
+func (p plane) url() string { return localURL(p.port) }
+
+func localURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
+
+// endpoint is the URL of the API server for users.
+func (p plane) endpoint() string {
+	if p.public == nil {
+		return p.url()
+	}
+	return "https://" + endpointName(p.cluster)
+}
+
+// local is a loopback address of the cluster's own, where its other components have their usual
+// ports. The port of the API server is unique on this machine, so the address is too.
+func (p plane) local() net.IP { return loopback(p.port, 1) }
+
+// loopback is an address in 127.0.0.0/8 that belongs to a port.
+func loopback(port int, n byte) net.IP { return net.IPv4(127, byte(port>>8), byte(port), n).To4() }
+
+// components are the specifications of a control plane's processes.
+type components struct {
+	apiServer process.Spec
+	successor process.Spec // the same at the spare port
+	others    []process.Spec
+	// configurations are the directories of files that they read.
+	configurations []string
+}
+
+func (c components) all() []process.Spec { return append([]process.Spec{c.apiServer}, c.others...) }
+
+// A process is called "<cluster ID>/<component>". API servers have their instance behind it, the beginning of
+// the hash of what they run, because two of them run side by side while one takes over.
+
+func (c *Controller) name(clusterID, component string) string { return clusterID + "/" + component }
+
+func apiServers(clusterID string) string { return clusterID + "/" + kubeAPIServer + "/" }
+
+func instanceOf(process string) string { return process[strings.LastIndexByte(process, '/')+1:] }
+
+func clusterOf(process string) string {
+	id, _, _ := strings.Cut(process, "/")
+	return id
+}
+
+func componentOf(process string) string {
+	_, rest, _ := strings.Cut(process, "/")
+	component, _, _ := strings.Cut(rest, "/")
+	return component
+}
+
+// specify writes the configuration of the components and says how to run them. The same plane
+// gives the same specifications, in this daemon and in the next.
+func (c *Controller) specify(p plane) (components, error) {
+	var out components
+	write := func(f files) (string, error) {
+		dir, err := c.writeConfiguration(p.cluster.ID, f)
+		out.configurations = append(out.configurations, dir)
+		return dir, err
+	}
+	apiServer, err := c.apiServer(p, write)
+	if err != nil {
+		return out, fmt.Errorf("configure %s: %w", kubeAPIServer, err)
+	}
+	for port, spec := range map[int]*process.Spec{p.server: &out.apiServer, p.spare: &out.successor} {
+		*spec = c.spec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
+		instance := spec.Hash()[:8]
+		spec.Name = apiServers(p.cluster.ID) + instance
+		spec.Args = append(spec.Args, "--audit-log-path="+c.dir(p.cluster.ID, "log", componentlog.AuditLog(instance)))
+	}
+
+	kubeconfigs := files{}
+	for component, user := range map[string]struct{ name, certificate string }{
+		kubeControllerManager:  {"system:kube-controller-manager", "kube-controller-manager"},
+		kubeScheduler:          {"system:kube-scheduler", "kube-scheduler"},
+		cloudControllerManager: {userCloudController, "cloud-controller-manager"},
+	} {
+		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.url(), user.name, user.certificate); err != nil {
+			return out, err
+		}
+	}
+	dir, err := write(kubeconfigs)
+	if err != nil {
+		return out, err
+	}
+	kubeconfig := func(component string) string { return filepath.Join(dir, component+".kubeconfig") }
+
+	scheduler, err := schedulerConfiguration(p.cluster, kubeconfig(kubeScheduler))
+	if err != nil {
+		return out, err
+	}
+	schedulerDir, err := write(files{"scheduler.yaml": scheduler})
+	if err != nil {
+		return out, err
+	}
+	out.others = []process.Spec{
+		c.spec(p, kubeControllerManager, c.controllerManager(p, kubeconfig(kubeControllerManager))),
+		c.spec(p, kubeScheduler, append(c.serving(p, 10259),
+			"--config="+filepath.Join(schedulerDir, "scheduler.yaml"),
+		)),
+	}
+	if c.o.CloudProvider == nil {
+		return out, nil
+	}
+	cloud, err := c.o.CloudProvider(p.cluster)
+	if err != nil {
+		return out, fmt.Errorf("configure %s: %w", cloudControllerManager, err)
+	}
+	conf, err := write(files{"cloud.conf": cloudConfiguration(p.cluster, cloud.Endpoint)})
+	if err != nil {
+		return out, err
+	}
+	spec := c.spec(p, cloudControllerManager, append(c.serving(p, 10258),
+		"--kubeconfig="+kubeconfig(cloudControllerManager),
+		"--leader-elect=false",
+		"--profiling=false",
+		"--kube-api-qps="+strconv.Itoa(clientQPS),
+		"--kube-api-burst="+strconv.Itoa(clientBurst),
+		"--cloud-provider=aws",
+		"--cloud-config="+filepath.Join(conf, "cloud.conf"),
+		"--cluster-name="+p.cluster.Name,
+		"--allocate-node-cidrs=false",
+		"--configure-cloud-routes=false",
+		// Instances are described in batches that wait a tenth of a second for company: with one node at a time
+		// (the default) a hundred that join together would be initialised one after the other.
+		"--concurrent-node-syncs=20",
+		"--use-service-account-credentials=true",
+	))
+	spec.Env = append(append(spec.Env, "AWS_EC2_METADATA_DISABLED=true"), cloud.Env...)
+	out.others = append(out.others, spec)
+	return out, nil
+}
+
+// spec is what all components have in common.
+func (c *Controller) spec(p plane, component string, args []string) process.Spec {
+	memory := memoryLimit(component, hostMemory())
+	spec := process.Spec{
+		Name: c.name(p.cluster.ID, component),
+		Path: p.program,
+		Args: append([]string{component}, args...),
+		Env: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"HOME=" + c.dir(p.cluster.ID),
+			"TZ=UTC", // in which EKS's components log
+			// Hardly collect garbage while the component starts, which takes a tenth of a second off
+			// the birth of a cluster; and after ten seconds (KUBE_GOGC is our bundles' own) at 25 % of
+			// what lives: most of an idle control plane's memory is garbage at Go's 100 %. A busy one
+			// goes back to that by itself.
+			"GOGC=400",
+			"KUBE_GOGC=25",
+			goMemoryLimit(memory),
+		},
+		Dir:         c.dir(p.cluster.ID),
+		Log:         c.dir(p.cluster.ID, "log", component+".log"),
+		LogLimit:    -1, // package logging trims it, when it is shipped
+		Grace:       15 * time.Second,
+		OOMScoreAdj: process.ControlPlaneOOMScoreAdj,
+		MemoryLimit: memory,
+	}
+	return spec
+}
+
+// serving are the flags of a component's own port, on which only its health is of interest.
+func (c *Controller) serving(p plane, port int) []string {
+	return []string{
+		"--bind-address=" + p.local().String(),
+		"--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + c.dir(p.cluster.ID, "pki", "health.crt"),
+		"--tls-private-key-file=" + c.dir(p.cluster.ID, "pki", "health.key"),
+		"--client-ca-file=" + c.dir(p.cluster.ID, "pki", "ca.crt"),
+		"--authentication-skip-lookup=true",
+		"--v=2",
+	}
+}
+
+// healthURL is where a component says how it is.
+func healthURL(p plane, component string) string {
+	ports := map[string]string{kubeControllerManager: "10257", cloudControllerManager: "10258", kubeScheduler: "10259"}
+	return "https://" + net.JoinHostPort(p.local().String(), ports[component]) + "/healthz"
+}
+
+// apiServer is the command line of kube-apiserver, as that of EKS as far as it shows in its log.
+func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]string, error) {
+	cluster := p.cluster
+	var hooks Webhooks
+	if c.o.Webhooks != nil {
+		var err error
+		if hooks, err = c.o.Webhooks(cluster); err != nil {
+			return nil, fmt.Errorf("the authenticator's webhooks: %w", err)
+		}
+	}
+	hookDir, err := write(files{"authentication.kubeconfig": hooks.Authentication, "authorization.kubeconfig": hooks.Authorization})
+	if err != nil {
+		return nil, err
+	}
+	authorizationHook := ""
+	if len(hooks.Authorization) > 0 {
+		authorizationHook = filepath.Join(hookDir, "authorization.kubeconfig")
+	}
+	configuration := files{"audit.yaml": auditPolicy}
+	if configuration["authentication.yaml"], err = authentication(p.minor); err != nil {
+		return nil, err
+	}
+	if configuration["authorization.yaml"], err = authenticator.AuthorizationConfiguration(authorizationHook); err != nil {
+		return nil, err
+	}
+	if configuration["encryption.yaml"], err = encryption(p.keys.encryption); err != nil {
+		return nil, err
+	}
+	dir, err := write(configuration)
+	if err != nil {
+		return nil, err
+	}
+	advertise, err := advertiseAddress(p)
+	if err != nil {
+		return nil, err
+	}
+	pki := func(name string) string { return c.dir(cluster.ID, "pki", name) }
+	issuer := cluster.Issuer()
+	args := []string{
+		"--advertise-address=" + advertise,
+		"--allow-privileged=true",
+		"--api-audiences=https://kubernetes.default.svc",
+		"--audit-log-format=json",
+		// Files are removed as soon as they are shipped, or not wanted: 500 MiB are for the time of a daemon's absence.
+		"--audit-log-maxbackup=10",
+		"--audit-log-maxsize=" + strconv.Itoa(componentlog.AuditMaxSize),
+		// The longest event of CloudWatch Logs; a longer one loses its request and response, and says so.
+		"--audit-log-truncate-enabled=true",
+		"--audit-log-truncate-max-event-size=" + strconv.Itoa(componentlog.MaxMessage),
+		"--audit-policy-file=" + filepath.Join(dir, "audit.yaml"),
+		"--authentication-config=" + filepath.Join(dir, "authentication.yaml"),
+		"--authorization-config=" + filepath.Join(dir, "authorization.yaml"),
+		"--bind-address=127.0.0.1",
+		"--client-ca-file=" + pki("ca.crt"),
+		"--enable-admission-plugins=NodeRestriction,ExtendedResourceToleration",
+		"--enable-aggregator-routing=true",
+		"--encryption-provider-config=" + filepath.Join(dir, "encryption.yaml"),
+		// The endpoints of the service "kubernetes" are the cluster's network interfaces; see bootstrap.go.
+		"--endpoint-reconciler-type=none",
+		"--etcd-prefix=" + etcdPrefix(cluster.ID),
+		"--etcd-servers=" + strings.Join(c.o.Etcd.Endpoints, ","),
+		// The etcd compacts itself: the clusters cannot, because they may only see their own keys.
+		"--etcd-compaction-interval=0",
+		"--etcd-count-metric-poll-period=0",
+		"--etcd-db-metric-poll-interval=0",
+		"--event-ttl=" + eventTTL(cluster),
+		"--kubelet-certificate-authority=" + pki("ca.crt"),
+		"--kubelet-client-certificate=" + pki("kube-apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + pki("kube-apiserver-kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP,Hostname,ExternalIP",
+		// A new API server takes over the port while the old one still serves; see handover.go.
+		"--profiling=false",
+		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-uid-headers=X-Remote-Uid", // aggregated API servers ask with it what a user may do
+		"--requestheader-username-headers=X-Remote-User",
+		"--service-account-issuer=" + issuer,
+		"--service-account-jwks-uri=" + issuer + "/keys",
+		"--service-account-key-file=" + pki("sa.pub"),
+		"--service-account-signing-key-file=" + pki("sa.key"),
+		"--service-cluster-ip-range=" + serviceRange(cluster),
+		// A request on a connection that was made just before the new server took over is still served.
+		"--shutdown-delay-duration=1s",
+		// Watches through a server that makes way end soon instead of when it is killed.
+		"--shutdown-watch-termination-grace-period=1s",
+		"--tls-cert-file=" + pki("kube-apiserver.crt"),
+		"--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+		"--tls-min-version=VersionTLS12",
+		"--tls-private-key-file=" + pki("kube-apiserver.key"),
+		"--v=2",
+	}
+	if c.o.Etcd.CAFile != "" {
+		args = append(args, "--etcd-cafile="+c.o.Etcd.CAFile)
+	}
+	if pair, err := c.etcdCertificate(cluster.ID); err != nil {
+		return nil, err
+	} else if pair {
+		args = append(args, "--etcd-certfile="+pki("apiserver-etcd-client.crt"), "--etcd-keyfile="+pki("apiserver-etcd-client.key"))
+	}
+	if len(hooks.Authentication) > 0 {
+		args = append(args, authenticator.TokenWebhookFlags(filepath.Join(hookDir, "authentication.kubeconfig"))...)
+	}
+	if socket, managed := c.egressSockets(cluster.ID); socket != "" {
+		dir, err := write(files{"egress.yaml": egress(socket, managed)})
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--egress-selector-config-file="+filepath.Join(dir, "egress.yaml"))
+	}
+	if k := cluster.KubeAPIServer; k != nil && k.ServiceNodePortRange != nil {
+		args = append(args, fmt.Sprintf("--service-node-port-range=%d-%d", k.ServiceNodePortRange.MinPort, k.ServiceNodePortRange.MaxPort))
+	}
+	return args, nil
+}
+
+// egressSockets are where the API server finds the way to what is in its VPC, and to the rest. They are empty where nobody serves them.
+func (c *Controller) egressSockets(clusterID string) (cluster, managed string) {
+	if socket := c.o.Endpoints.EgressSocket(clusterID); socket != "" || c.o.EgressSockets == nil {
+		return socket, c.o.Endpoints.ManagedEgressSocket(clusterID)
+	}
+	return c.o.EgressSockets(clusterID)
+}
+
+// advertiseAddress is the private address of the cluster's first network interface.
+func advertiseAddress(p plane) (string, error) {
+	for _, ip := range p.network.addresses() {
+		if (ip.To4() != nil) == (p.cluster.ServiceIPv6CIDR == "") {
+			return ip.String(), nil
+		}
+	}
+	if all := p.network.addresses(); len(all) > 0 {
+		return all[0].String(), nil
+	}
+	return "", fmt.Errorf("the cluster's network interfaces have no address")
+}
+
+func eventTTL(cluster record.Cluster) string {
+	if k := cluster.KubeAPIServer; k != nil && k.EventTtl != nil {
+		return *k.EventTtl
+	}
+	return "60m"
+}
+
+func serviceRange(cluster record.Cluster) string {
+	if cluster.IPFamily == ekstypes.IpFamilyIpv6 {
+		return cluster.ServiceIPv6CIDR
+	}
+	return cluster.ServiceIPv4CIDR
+}
+
+func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
+	cluster := p.cluster
+	pki := func(name string) string { return c.dir(cluster.ID, "pki", name) }
+	args := append(c.serving(p, 10257),
+		"--kubeconfig="+kubeconfig,
+		"--allocate-node-cidrs=false",
+		"--cluster-name="+cluster.Name,
+		"--cluster-signing-cert-file="+pki("ca.crt"),
+		"--cluster-signing-key-file="+pki("ca.key"),
+		"--configure-cloud-routes=false",
+		"--kube-api-qps="+strconv.Itoa(clientQPS),
+		"--kube-api-burst="+strconv.Itoa(clientBurst),
+		// One instance runs at a time, and renewing a lease every two seconds in each of
+		// hundreds of idle clusters would be most of their work.
+		"--leader-elect=false",
+		// It takes the not-ready taint off a new node in these passes; upstream's five seconds are most of what a pod would wait for one.
+		"--node-monitor-period=1s",
+		"--profiling=false",
+		"--root-ca-file="+pki("ca.crt"),
+		"--service-account-private-key-file="+pki("sa.key"),
+		"--use-service-account-credentials=true",
+	)
+	if k := cluster.KubeController; k != nil {
+		if h := k.HorizontalPodAutoscalerControllerConfig; h != nil && h.HorizontalPodAutoscalerSyncPeriod != nil {
+			args = append(args, "--horizontal-pod-autoscaler-sync-period="+*h.HorizontalPodAutoscalerSyncPeriod)
+		}
+		if g := k.PodGcControllerConfig; g != nil && g.TerminatedPodGcThreshold != nil {
+			args = append(args, "--terminated-pod-gc-threshold="+strconv.Itoa(int(*g.TerminatedPodGcThreshold)))
+		}
+	}
+	return args
+}
+
+// cloudConfiguration tells the AWS cloud provider what it would otherwise ask the metadata
+// service of the machine it runs on.
+func cloudConfiguration(cluster record.Cluster, endpoint string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[Global]\nRegion = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = %s\n",
+		cluster.Region, cluster.VPCID, cluster.SubnetIDs[0], cluster.Name)
+	for i, service := range []string{"ec2", "elasticloadbalancing", "autoscaling", "kms", "sts"} {
+		fmt.Fprintf(&b, "[ServiceOverride \"%d\"]\nService = %s\nRegion = %s\nURL = %s\nSigningRegion = %s\n",
+			i+1, service, cluster.Region, endpoint, cluster.Region)
+	}
+	return []byte(b.String())
+}
+
+// scoringStrategy is the NodeResourcesFit strategy that the user asked for.
+func scoringStrategy(config *ekstypes.NodeResourcesFitConfig) (map[string]any, error) {
+	s := config.ScoringStrategy
+	if s == nil {
+		return map[string]any{"type": "LeastAllocated"}, nil
+	}
+	out := map[string]any{"type": string(s.Type)}
+	var resources []any
+	for _, r := range s.Resources {
+		if r.Name == nil {
+			return nil, fmt.Errorf("a resource of the scoring strategy has no name")
+		}
+		resources = append(resources, map[string]any{"name": *r.Name, "weight": r.Weight})
+	}
+	if len(resources) > 0 {
+		out["resources"] = resources
+	}
+	return out, nil
+}

@@ -1,0 +1,160 @@
+package controlplane
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+//go:embed audit.yaml
+var auditPolicy []byte
+
+// files are configuration files by name. They live in a directory that is named after their
+// content, so that a process of an older configuration can start again from its own files until
+// it is gone, and a changed file is a changed command line.
+type files map[string][]byte
+
+func (f files) hash() string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		fmt.Fprintf(h, "%s\x00%d\x00", name, len(f[name]))
+		h.Write(f[name])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// writeConfiguration puts the files into their directory below config and returns its path.
+func (c *Controller) writeConfiguration(clusterID string, f files) (string, error) {
+	dir := c.dir(clusterID, "config", f.hash())
+	for name, content := range f {
+		if err := ensureFile(filepath.Join(dir, name), content); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// removeConfigurations removes the configurations that no process uses any more.
+func (c *Controller) removeConfigurations(clusterID string, used []string) error {
+	entries, err := os.ReadDir(c.dir(clusterID, "config"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if dir := c.dir(clusterID, "config", e.Name()); !slices.Contains(used, dir) {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kubeconfig is how a component finds the API server and who it is there.
+func (c *Controller) kubeconfig(clusterID, endpoint, user, certificate string) ([]byte, error) {
+	pki := func(name string) string { return c.dir(clusterID, "pki", name) }
+	return yaml.Marshal(map[string]any{
+		"apiVersion":      "v1",
+		"kind":            "Config",
+		"current-context": user,
+		"clusters": []any{map[string]any{"name": "kubernetes", "cluster": map[string]any{
+			"server": endpoint, "certificate-authority": pki("ca.crt"),
+		}}},
+		"users": []any{map[string]any{"name": user, "user": map[string]any{
+			"client-certificate": pki(certificate + ".crt"), "client-key": pki(certificate + ".key"),
+		}}},
+		"contexts": []any{map[string]any{"name": user, "context": map[string]any{"cluster": "kubernetes", "user": user}}},
+	})
+}
+
+// authentication limits anonymous requests to the health checks, as EKS does. Certificates,
+// service-account tokens and the webhook come from flags.
+func authentication(minor string) ([]byte, error) {
+	version := "apiserver.config.k8s.io/v1"
+	if minor == "1.33" {
+		version = "apiserver.config.k8s.io/v1beta1"
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion": version,
+		"kind":       "AuthenticationConfiguration",
+		"anonymous": map[string]any{
+			"enabled":    true,
+			"conditions": []any{map[string]any{"path": "/healthz"}, map[string]any{"path": "/livez"}, map[string]any{"path": "/readyz"}},
+		},
+	})
+}
+
+// egress sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are Services, through the proxy into the
+// VPC, and what it asks of its authenticator and of webhooks given by URL through the other. Its etcd alone it reaches directly: users
+// have a say in all other addresses.
+func egress(cluster, managed string) []byte {
+	return fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- {name: cluster, connection: %s}
+- {name: controlplane, connection: %s}
+- {name: etcd, connection: {proxyProtocol: Direct}}
+`, through(cluster), through(managed))
+}
+
+func through(socket string) string {
+	return fmt.Sprintf("{proxyProtocol: HTTPConnect, transport: {uds: {udsName: %q}}}", socket)
+}
+
+// encryption encrypts Secrets in etcd with the cluster's newest key.
+func encryption(all [][]byte) ([]byte, error) {
+	var list []any
+	for i, key := range all {
+		list = append(list, map[string]any{"name": fmt.Sprintf("key%d", len(all)-i), "secret": base64.StdEncoding.EncodeToString(key)})
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "apiserver.config.k8s.io/v1",
+		"kind":       "EncryptionConfiguration",
+		"resources": []any{map[string]any{
+			"resources": []any{"secrets"},
+			"providers": []any{
+				map[string]any{"secretbox": map[string]any{"keys": list}},
+				map[string]any{"identity": map[string]any{}},
+			},
+		}},
+	})
+}
+
+// schedulerConfiguration is what the user's KubeSchedulerConfig says, on top of the defaults.
+func schedulerConfiguration(cluster record.Cluster, kubeconfig string) ([]byte, error) {
+	config := map[string]any{
+		"apiVersion":       "kubescheduler.config.k8s.io/v1",
+		"kind":             "KubeSchedulerConfiguration",
+		"clientConnection": map[string]any{"kubeconfig": kubeconfig, "qps": clientQPS, "burst": clientBurst},
+		"leaderElection":   map[string]any{"leaderElect": false},
+		"enableProfiling":  false,
+	}
+	if k := cluster.KubeScheduler; k != nil && k.NodeResourcesFit != nil {
+		strategy, err := scoringStrategy(k.NodeResourcesFit)
+		if err != nil {
+			return nil, err
+		}
+		config["profiles"] = []any{map[string]any{
+			"schedulerName": "default-scheduler",
+			"pluginConfig": []any{map[string]any{
+				"name": "NodeResourcesFit",
+				"args": map[string]any{
+					"apiVersion":      "kubescheduler.config.k8s.io/v1",
+					"kind":            "NodeResourcesFitArgs",
+					"scoringStrategy": strategy,
+				},
+			}},
+		}}
+	}
+	return yaml.Marshal(config)
+}

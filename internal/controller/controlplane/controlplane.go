@@ -1,0 +1,437 @@
+// Package controlplane runs the Kubernetes control planes of EKS clusters.
+//
+// The [Controller] reads Clusters and Updates. It gives each cluster keys and certificates, a prefix and a user in etcd, a
+// security group and network interfaces in its VPC, an API server, a controller manager and a scheduler (and a cloud
+// controller manager, where the AWS APIs can be reached), and the objects that EKS creates in a new cluster. It is the only
+// writer of ControlPlanes, ControlPlaneSecrets and Issuers, and ends the Updates of clusters (package logshipper, which
+// ships the logs of the components, ends LoggingUpdates).
+//
+// Each step in the life of a cluster is idempotent:
+//
+//  1. converge.go: [Controller.Converge] creates the control plane and marks it Ready (create.go, place.go), maintains it
+//     (a changed VPC configuration or flag, a certificate that is about to expire), replaces its components with those of
+//     another minor version (upgrade.go, handover.go), and ends the updates that requested it. If the new version does not
+//     become healthy, the old one keeps serving.
+//  2. delete.go: deletes everything that was created, the records last.
+//
+// The components are processes of a [Host] that outlive the daemon: a daemon that restarts computes the same
+// specifications, and adopts the running processes.
+package controlplane
+
+import (
+	"context"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/semaphore"
+	"k8s.io/utils/clock"
+
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/upstream"
+)
+
+// Host runs the components of control planes and keeps them running, restarts of the daemon
+// and deaths of their own notwithstanding. *process.Supervisor runs them as children on this machine.
+type Host interface {
+	// Ensure starts the process, or replaces the one of that name that runs with another specification.
+	Ensure(ctx context.Context, spec process.Spec) (process.Status, error)
+	// Stop ends the process and returns when it is gone. It is no error that there is none.
+	Stop(ctx context.Context, name string) error
+	// List is every process whose name begins with prefix.
+	List(prefix string) []process.Status
+}
+
+// Bundles finds, or builds, the programs of a minor version. *upstream.Bundles does.
+type Bundles interface {
+	Ensure(ctx context.Context, minor string, progress func(upstream.Progress)) (string, error)
+}
+
+// Webhooks are the two kubeconfigs with which an API server calls the authenticator.
+type Webhooks struct {
+	// Authentication is for token reviews, Authorization for subject access reviews. An empty
+	// one leaves that webhook out.
+	Authentication, Authorization []byte
+}
+
+// Endpoints leads to the API servers, as the rows of their clusters say, and leads those into the VPCs. *endpoint.Controller does.
+type Endpoints interface {
+	// Lead returns once the cluster's port on this host leads to the API server that serves. When another program has the
+	// port it fails with syscall.EADDRINUSE.
+	Lead(ctx context.Context, cluster record.Cluster) error
+	// Apply returns once the cluster's endpoints serve those whom its endpoint access lets in.
+	Apply(ctx context.Context, cluster record.Cluster) error
+	// PublicAddress chooses an address for a cluster's public endpoint that is not taken. It is empty where machines have no network.
+	PublicAddress(taken []string) (string, error)
+	// EgressSocket is the unix socket at which a proxy connects to what is in the cluster's VPC. It stays the same. It is empty
+	// where machines have no network.
+	EgressSocket(clusterID string) string
+	// ManagedEgressSocket is that of a proxy which connects to the rest of what the API server asks: the authenticator's webhooks, and the
+	// public internet, but to nothing else of this host. It is what AWS calls controlPlaneEgressMode AWS_MANAGED.
+	ManagedEgressSocket(clusterID string) string
+}
+
+// CloudProvider is how a cluster's cloud controller manager reaches AWS's APIs.
+type CloudProvider struct {
+	// Endpoint is the URL that serves every AWS API: "http://127.0.0.1:4566".
+	Endpoint string
+	// Env are the environment variables with which the AWS SDK finds credentials of the cluster's
+	// role. They must stay the same, because others restart the cloud controller manager.
+	Env []string
+}
+
+// Options are what a Controller needs. All but those marked optional must be set.
+type Options struct {
+	Store *store.Store
+	Etcd  *etcd.Connection
+	// Dir is where the clusters' files live, a directory each named by the cluster's ID.
+	Dir     string
+	Host    Host
+	Bundles Bundles
+	// EC2 is a client with the permissions of AWSServiceRoleForAmazonEKS in that account.
+	EC2 func(account, region string) EC2
+	// Endpoints stands before the API servers.
+	Endpoints Endpoints
+
+	// Subscribe calls its argument, which does not block, with what happens to processes (optional).
+	Subscribe func(func(process.Event)) (cancel func())
+	// Webhooks are the authenticator's of a cluster. The same cluster must always get the same
+	// answer, because another one restarts its API server (optional).
+	Webhooks func(record.Cluster) (Webhooks, error)
+	// Stopped is called when all processes of a cluster that is being deleted have ended for good, before its
+	// files are removed (optional).
+	Stopped func(context.Context, record.Cluster) error
+	// CloudProvider is a cluster's way to AWS; without it no cloud controller manager runs (optional).
+	CloudProvider func(record.Cluster) (CloudProvider, error)
+	// EgressSockets are Endpoints' EgressSocket and ManagedEgressSocket where machines have no networks: the unix sockets at which
+	// simulated ones, and the rest, are found (optional).
+	EgressSockets func(clusterID string) (cluster, managed string)
+
+	Log   *slog.Logger     // slog.Default() when nil
+	Clock clock.WithTicker // the real one when nil
+	// StartTimeout is how long one attempt waits for a new cluster's API server before it says
+	// so and tries again; 2 minutes when 0.
+	StartTimeout time.Duration
+	// UpgradeTimeout is how long an upgrade waits for each new component before it fails; 2
+	// minutes when 0.
+	UpgradeTimeout time.Duration
+	// Resync is how often a cluster is looked at although nothing happened; 10 minutes when 0.
+	Resync time.Duration
+	// Workers is how many clusters are worked on at once; 32 when 0: they mostly wait.
+	Workers int
+}
+
+// Controller makes clusters real.
+type Controller struct {
+	o     Options
+	log   *slog.Logger
+	clock clock.WithTicker
+
+	clusters      store.Table[record.Cluster]
+	planes        store.Table[record.ControlPlane]
+	secrets       store.Table[record.ControlPlaneSecrets]
+	issuers       store.Table[record.Issuer]
+	updates       store.Table[record.Update]
+	accessEntries store.Table[record.AccessEntry]
+
+	ports  sync.Mutex          // held while ports are chosen
+	starts *semaphore.Weighted // of new clusters at once
+	polls  atomic.Int32        // how many wait by polling
+
+	spareKey chan *rsa.PrivateKey // at most one
+
+	mu    sync.Mutex
+	keyOf map[string]string // cluster key by cluster ID, of the clusters seen so far
+}
+
+// The instructions at which a test kills the daemon.
+var (
+	crashSeen             = crash.At("controlplane/seen")
+	crashBeforeKeys       = crash.At("controlplane/before-keys")
+	crashKeys             = crash.At("controlplane/keys-stored")
+	crashEtcdRole         = crash.At("controlplane/etcd-role-added")
+	crashSecurityGroup    = crash.At("controlplane/security-group-created")
+	crashInterface        = crash.At("controlplane/interface-created")
+	crashPrepared         = crash.At("controlplane/prepared")
+	crashAPIServerStarted = crash.At("controlplane/api-server-started")
+	crashAPIServerReady   = crash.At("controlplane/api-server-ready")
+	crashBootstrapped     = crash.At("controlplane/bootstrapped")
+	crashBeforeReady      = crash.At("controlplane/before-ready")
+	crashReady            = crash.At("controlplane/ready")
+
+	crashHandoverStarted = crash.At("controlplane/handover-started")
+	crashHandoverReady   = crash.At("controlplane/handover-ready")
+	crashHandoverDone    = crash.At("controlplane/handover-done")
+	crashUpgraded        = crash.At("controlplane/upgraded-components")
+	crashUpgradeRecorded = crash.At("controlplane/upgrade-recorded")
+	crashUpgradeFailing  = crash.At("controlplane/upgrade-failing")
+	crashBeforeUpdateEnd = crash.At("controlplane/before-update-end")
+
+	crashStopped          = crash.At("controlplane/delete-stopped")
+	crashExpelled         = crash.At("controlplane/delete-expelled-from-etcd")
+	crashInterfaceDeleted = crash.At("controlplane/delete-interface")
+	crashDetached         = crash.At("controlplane/delete-detached")
+	crashDirectory        = crash.At("controlplane/delete-directory-removed")
+	crashDeleted          = crash.At("controlplane/delete-rows-removed")
+)
+
+// New makes a controller; nothing happens before it is run.
+func New(o Options) *Controller {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.StartTimeout == 0 {
+		o.StartTimeout = 2 * time.Minute
+	}
+	if o.UpgradeTimeout == 0 {
+		o.UpgradeTimeout = 2 * time.Minute
+	}
+	if o.Resync == 0 {
+		o.Resync = 10 * time.Minute
+	}
+	if o.Workers == 0 {
+		o.Workers = 32
+	}
+	return &Controller{
+		o:             o,
+		log:           o.Log,
+		clock:         o.Clock,
+		clusters:      record.Clusters(o.Store),
+		planes:        record.ControlPlanes(o.Store),
+		secrets:       record.ControlPlaneSecretsTable(o.Store),
+		issuers:       record.Issuers(o.Store),
+		updates:       record.Updates(o.Store),
+		accessEntries: record.AccessEntries(o.Store),
+		starts:        semaphore.NewWeighted(int64(2 * runtime.NumCPU())), // a starting API server sleeps half the time
+		spareKey:      make(chan *rsa.PrivateKey, 1),
+		keyOf:         map[string]string{},
+	}
+}
+
+// Controller is what reconcile.Run runs.
+func (c *Controller) Controller() reconcile.Controller {
+	return reconcile.Controller{
+		Name:      "controlplane",
+		Reconcile: c.Reconcile,
+		Sources: []reconcile.Source{
+			reconcile.Table(c.clusters, ""),
+			reconcile.Mapped(c.updates, "", func(key string) []string {
+				parts := store.Parts(key)
+				return []string{record.ClusterKey(parts[0], parts[1], parts[2])}
+			}),
+			c.processes,
+		},
+		Workers:    c.o.Workers,
+		Resync:     c.o.Resync,
+		MaxBackoff: 15 * time.Second,
+		Clock:      c.o.Clock,
+	}
+}
+
+// processes tells of the clusters one of whose processes has started or died.
+func (c *Controller) processes(ctx context.Context, changed func(string)) {
+	if c.o.Subscribe == nil {
+		<-ctx.Done()
+		return
+	}
+	cancel := c.o.Subscribe(func(e process.Event) {
+		if !e.Died && e.Status.Deaths == 0 {
+			return // a start that somebody asked for
+		}
+		c.mu.Lock()
+		key, known := c.keyOf[clusterOf(e.Name)]
+		c.mu.Unlock()
+		if known {
+			changed(key)
+		}
+	})
+	defer cancel()
+	<-ctx.Done()
+}
+
+// Reconcile brings the cluster of that key about.
+func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := c.clusters.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	cluster := row.Value
+	c.mu.Lock()
+	c.keyOf[cluster.ID] = key
+	c.mu.Unlock()
+	if cluster.Deleting {
+		return reconcile.Result{}, c.deletePlane(ctx, cluster)
+	}
+	plane, err := c.ensureObserved(ctx, cluster)
+	if err != nil || plane.Failed != "" {
+		return reconcile.Result{}, err
+	}
+
+	// A cluster that is deleted meanwhile is not waited for.
+	ctx, release := c.whileWanted(ctx, cluster)
+	defer release()
+	minor, err := c.wantedVersion(ctx, cluster)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return c.recordOutcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
+}
+
+// errUnwanted is the cause that ends what is done for a cluster which is being deleted.
+var errUnwanted = errors.New("the cluster is being deleted")
+
+// recordOutcome records the health of the cluster and returns when to reconcile it again.
+func (c *Controller) recordOutcome(ctx context.Context, cluster record.Cluster, err error) (reconcile.Result, error) {
+	if errors.Is(context.Cause(ctx), errUnwanted) {
+		return reconcile.Result{}, nil // the change of the row has queued the key again
+	}
+	if ctx.Err() != nil {
+		return reconcile.Result{}, ctx.Err()
+	}
+	issues, after := c.health(cluster, err)
+	observed := c.observe(ctx, cluster, func(p *record.ControlPlane) { p.Health = issues })
+	if err != nil || observed != nil {
+		return reconcile.Result{}, errors.Join(err, observed)
+	}
+	due, err := c.renewalDue(cluster.ID)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !due.IsZero() {
+		until := max(due.Sub(c.clock.Now()), time.Second)
+		if after == 0 || until < after {
+			after = until
+		}
+	}
+	return reconcile.Result{After: after}, nil
+}
+
+// whileWanted is ctx until the cluster is deleted.
+func (c *Controller) whileWanted(ctx context.Context, cluster record.Cluster) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		c.clusters.Notify(ctx, cluster.Key(), func(string) {
+			row, err := c.clusters.Get(ctx, cluster.Key())
+			if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.Deleting || row.Value.ID != cluster.ID) {
+				cancel(errUnwanted)
+			}
+		})
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-watching
+	}
+}
+
+// ensureObserved returns the observed record of the cluster, and creates it in the first pass.
+func (c *Controller) ensureObserved(ctx context.Context, cluster record.Cluster) (record.ControlPlane, error) {
+	row, err := c.planes.Get(ctx, cluster.Key())
+	if errors.Is(err, store.ErrNotFound) {
+		row, err = c.planes.Create(ctx, cluster.Key(), record.ControlPlane{
+			ClusterID: cluster.ID, ObservedAt: c.clock.Now().UTC(),
+		})
+		crashSeen.Here()
+	}
+	return row.Value, err
+}
+
+// observe writes what change makes of the cluster's observed row, if that is anything new. change replaces fields, and leaves
+// alone what they point to.
+func (c *Controller) observe(ctx context.Context, cluster record.Cluster, change func(*record.ControlPlane)) error {
+	for {
+		row, err := c.planes.Get(ctx, cluster.Key())
+		if err != nil {
+			return err
+		}
+		before := row.Value
+		change(&row.Value)
+		if reflect.DeepEqual(before, row.Value) {
+			return nil
+		}
+		row.Value.ObservedAt = c.clock.Now().UTC()
+		if _, err = c.planes.Update(ctx, row); !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// wantedVersion is the minor version that should serve.
+func (c *Controller) wantedVersion(ctx context.Context, cluster record.Cluster) (string, error) {
+	last, err := c.lastUpdate(ctx, cluster)
+	return cluster.WantedVersion(last), err
+}
+
+// lastUpdate is the newest update of the cluster itself, or zero.
+func (c *Controller) lastUpdate(ctx context.Context, cluster record.Cluster) (record.Update, error) {
+	if cluster.LastUpdateID == "" {
+		return record.Update{}, nil
+	}
+	row, err := c.updates.Get(ctx, record.UpdateKey(cluster.Account, cluster.Region, cluster.Name, cluster.LastUpdateID))
+	if errors.Is(err, store.ErrNotFound) {
+		return record.Update{}, nil
+	}
+	return row.Value, err
+}
+
+// openUpdates are the cluster's own updates that are in progress, but for those of its logging: who ships
+// the logs ends them.
+func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([]store.Row[record.Update], error) {
+	rows, err := c.updates.List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(r store.Row[record.Update]) bool {
+		u := r.Value
+		return u.ClusterID != cluster.ID || u.NodegroupName != "" || u.AddonName != "" || u.Type == ekstypes.UpdateTypeLoggingUpdate || u.Status != ekstypes.UpdateStatusInProgress
+	}), nil
+}
+
+// endUpdates marks updates Successful, or Failed when failure says why.
+func (c *Controller) endUpdates(ctx context.Context, rows []store.Row[record.Update], failure error) error {
+	for _, row := range rows {
+		crashBeforeUpdateEnd.Here()
+		_, err := c.updates.Modify(ctx, row.Key, func(u *record.Update) error {
+			if u.Status != ekstypes.UpdateStatusInProgress {
+				return nil
+			}
+			u.Status = ekstypes.UpdateStatusSuccessful
+			if failure != nil {
+				message := failure.Error()
+				u.Status = ekstypes.UpdateStatusFailed
+				u.Errors = append(u.Errors, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeUnknown, ErrorMessage: &message})
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("end update %s: %w", row.Value.ID, err)
+		}
+	}
+	return nil
+}
+
+// dir is a path in the cluster's directory.
+func (c *Controller) dir(clusterID string, elements ...string) string {
+	return filepath.Join(append([]string{c.o.Dir, clusterID}, elements...)...)
+}

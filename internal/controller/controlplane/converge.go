@@ -1,0 +1,209 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/kube/componentlog"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// transition is what Converge does to a control plane.
+type transition int
+
+const (
+	maintain transition = iota // run what runs, with what the cluster's row says now
+	create                     // run a new cluster's components, and mark it Ready
+	upgrade                    // run those of another minor version
+)
+
+func transitionOf(seen record.ControlPlane, minor string) transition {
+	switch {
+	case !seen.Ready:
+		return create
+	case seen.Version != minor:
+		return upgrade
+	}
+	return maintain
+}
+
+// Converge creates, maintains or upgrades the control plane of a cluster, of which seen is what was observed last: it
+// runs the components of the minor version in the way in which the cluster's row configures them, and ends the updates
+// that asked for what is then so. A cluster in which nothing has to change costs a few reads.
+//
+// Each step finds out for itself whether it has been taken.
+func (c *Controller) Converge(
+	ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string,
+) error {
+	began := c.clock.Now()
+	open, err := c.openUpdates(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	// Read again: what is wanted must be at least as new as the updates that are ended for it.
+	row, err := c.clusters.Get(ctx, cluster.Key())
+	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.Deleting || row.Value.ID != cluster.ID) {
+		return errUnwanted
+	}
+	if err != nil {
+		return err
+	}
+	cluster = row.Value
+	if wanted, err := c.wantedVersion(ctx, cluster); err != nil || wanted != minor {
+		return err // a version update has come meanwhile, and queued the key
+	}
+	change := transitionOf(seen, minor)
+	if change == upgrade {
+		c.log.Info("upgrading a cluster", "cluster", cluster.Name, "from", seen.Version, "to", minor)
+	}
+
+	p, components, err := c.runComponents(ctx, cluster, minor, change)
+	if err != nil {
+		return c.recordFailure(ctx, cluster, seen, minor, open, err)
+	}
+	if err := c.exposeEndpoint(ctx, cluster); err != nil {
+		return err
+	}
+	if change != maintain {
+		version, err := c.recordVersion(ctx, p, change)
+		if err != nil {
+			return err
+		}
+		c.log.Info("cluster is ready", "cluster", cluster.Name, "version", version,
+			"endpoint", p.endpoint(), "took", c.clock.Since(began))
+	}
+	if err := c.removeUnused(ctx, cluster, components); err != nil {
+		return err
+	}
+	if err := c.endUpdates(ctx, open, nil); err != nil {
+		return err
+	}
+	if change == create {
+		return c.generateStandbyKey()
+	}
+	return nil
+}
+
+// runComponents prepares the dependencies of the components, runs them, and applies the objects of EKS to the cluster.
+func (c *Controller) runComponents(
+	ctx context.Context, cluster record.Cluster, minor string, change transition,
+) (plane, components, error) {
+	p, err := c.prepare(ctx, cluster, minor)
+	if err != nil {
+		return p, components{}, err
+	}
+	specs, err := c.specify(p)
+	if err != nil {
+		return p, specs, err
+	}
+	switch change {
+	case create:
+		crashPrepared.Here()
+		specs.apiServer, err = c.startComponents(ctx, p, specs)
+	case upgrade:
+		specs.apiServer, err = c.replaceComponents(ctx, p, specs)
+	case maintain:
+		specs.apiServer, err = c.ensureComponents(ctx, p, specs)
+	}
+	return p, specs, err
+}
+
+// ensureComponents starts the components that do not run.
+func (c *Controller) ensureComponents(
+	ctx context.Context, p plane, specs components,
+) (apiServer process.Spec, err error) {
+	if apiServer, err = c.runAPIServer(ctx, p, specs, c.o.UpgradeTimeout); err != nil {
+		return apiServer, err
+	}
+	for _, spec := range specs.others {
+		if _, err := c.o.Host.Ensure(ctx, spec); err != nil {
+			return apiServer, err
+		}
+	}
+	return apiServer, c.bootstrap(ctx, p)
+}
+
+// recordVersion records that a new cluster is ready, or that the version of an upgrade serves, and returns that in
+// full.
+func (c *Controller) recordVersion(ctx context.Context, p plane, change transition) (string, error) {
+	version, err := c.serverVersion(p)
+	if err != nil {
+		return "", err
+	}
+	if change == create {
+		crashBeforeReady.Here()
+	}
+	err = c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
+		o.Ready = true
+		o.Version, o.FullVersion = p.minor, version
+	})
+	if err != nil {
+		return "", err
+	}
+	if change == create {
+		crashReady.Here()
+	} else {
+		crashUpgradeRecorded.Here()
+	}
+	return version, nil
+}
+
+// recordFailure records why a cluster cannot be created, or ends the version updates of an upgrade that failed and
+// restores the version that serves. Any other failure is returned, and the step is tried again.
+func (c *Controller) recordFailure(
+	ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string,
+	open []store.Row[record.Update], failure error,
+) error {
+	var unbuilt *unbuiltError
+	change := transitionOf(seen, minor)
+	if change == create && errors.As(failure, &unbuilt) { // trying again will not help
+		return c.observe(ctx, cluster, func(o *record.ControlPlane) { o.Failed = unbuilt.Error() })
+	}
+	open = slices.DeleteFunc(open, func(r store.Row[record.Update]) bool {
+		return r.Value.Type != ekstypes.UpdateTypeVersionUpdate
+	})
+	if change != upgrade || ctx.Err() != nil || len(open) == 0 {
+		return failure
+	}
+	c.log.Error("upgrade failed; the former version serves", "cluster", cluster.Name,
+		"from", seen.Version, "to", minor, "error", failure)
+	crashUpgradeFailing.Here()
+	failure = fmt.Errorf("the upgrade from %s to %s failed, and %s serves again: %w",
+		seen.Version, minor, seen.Version, failure)
+	// The end of the update makes the former version the wanted one.
+	return errors.Join(c.endUpdates(ctx, open, failure), c.Converge(ctx, cluster, seen, seen.Version))
+}
+
+// removeUnused stops processes and removes files that no component uses any more.
+func (c *Controller) removeUnused(ctx context.Context, cluster record.Cluster, used components) error {
+	if err := c.stopSuperfluous(ctx, cluster, used); err != nil {
+		return err
+	}
+	if err := c.removeConfigurations(cluster.ID, used.configurations); err != nil {
+		return err
+	}
+	return componentlog.RotateOtherAuditLogs(c.dir(cluster.ID, "log"), instanceOf(used.apiServer.Name), c.clock.Now())
+}
+
+// stopSuperfluous ends the cluster's processes that no component is any more: a cloud controller
+// manager where there was one, a component of an older Coracle.
+func (c *Controller) stopSuperfluous(ctx context.Context, cluster record.Cluster, wanted components) error {
+	names := map[string]bool{}
+	for _, spec := range wanted.all() {
+		names[spec.Name] = true
+	}
+	for _, s := range c.o.Host.List(cluster.ID + "/") {
+		if !names[s.Name] {
+			if err := c.o.Host.Stop(ctx, s.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// deletePlane takes away everything that belongs to a cluster, and the cluster's row last.
+func (c *Controller) deletePlane(ctx context.Context, cluster record.Cluster) error {
+	err := c.dismantle(ctx, cluster)
+	if err == nil {
+		return nil
+	}
+	// The row says why deletion does not get on, and the key is tried again.
+	noted := c.observe(ctx, cluster, func(o *record.ControlPlane) { o.DeleteFailed = err.Error() })
+	if errors.Is(noted, store.ErrNotFound) {
+		noted = nil
+	}
+	return errors.Join(err, noted)
+}
+
+func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) error {
+	group, stopping := errgroup.WithContext(ctx)
+	for _, s := range c.o.Host.List(cluster.ID + "/") {
+		group.Go(func() error { return c.o.Host.Stop(stopping, s.Name) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	crashStopped.Here()
+	if c.o.Stopped != nil {
+		if err := c.o.Stopped(ctx, cluster); err != nil {
+			return err
+		}
+	}
+	if err := c.removeEtcdUser(ctx, cluster.ID); err != nil {
+		return err
+	}
+	crashExpelled.Here()
+	if err := c.removeNetwork(ctx, cluster); err != nil {
+		return err
+	}
+	crashDetached.Here()
+	if err := os.RemoveAll(c.dir(cluster.ID)); err != nil {
+		return err
+	}
+	crashDirectory.Here()
+	if err := c.removeRows(ctx, cluster); err != nil {
+		return err
+	}
+	crashDeleted.Here()
+	c.mu.Lock()
+	delete(c.keyOf, cluster.ID)
+	c.mu.Unlock()
+	c.log.Info("cluster is gone", "cluster", cluster.Name)
+	return nil
+}
+
+// removeRows removes all that the store knows of the cluster, at once: nobody ever sees half of it.
+func (c *Controller) removeRows(ctx context.Context, cluster record.Cluster) error {
+	key := cluster.Key()
+	ops := []store.Op{
+		c.planes.RemoveOp(key),
+		c.secrets.RemoveOp(key),
+		c.issuers.RemoveOp(store.Key(cluster.ID)),
+	}
+	below := store.Prefix(cluster.Account, cluster.Region, cluster.Name)
+	entries, err := c.accessEntries.List(ctx, below)
+	if err != nil {
+		return err
+	}
+	for _, r := range entries {
+		ops = append(ops, c.accessEntries.RemoveOp(r.Key))
+	}
+	updates, err := c.updates.List(ctx, below)
+	if err != nil {
+		return err
+	}
+	for _, r := range updates {
+		ops = append(ops, c.updates.RemoveOp(r.Key))
+	}
+	row, err := c.clusters.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.o.Store.Txn(ctx, append(ops, c.clusters.DeleteOp(row))...)
+}

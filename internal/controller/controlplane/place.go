@@ -1,0 +1,157 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/port"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// choosePorts chooses the ports and the public address of a cluster, records them, and leads the first of the ports to the
+// API server. They stay the same, unless another program took a port while its owner was down.
+func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
+	c.ports.Lock()
+	defer c.ports.Unlock()
+	own, others, err := c.recordedPlaces(ctx, p.cluster)
+	if err != nil {
+		return err
+	}
+	running := c.running(p.cluster.ID)
+	if own.ServerPort == 0 { // an older Coracle's listen where the way to them is to begin
+		for _, old := range running {
+			if err := c.o.Host.Stop(ctx, old.Name); err != nil {
+				return err
+			}
+		}
+	}
+	if p.port, err = c.choosePort(p.cluster, own.Port, true, &others); err != nil {
+		return err
+	}
+	usable := len(running) > 0 || becomesFree(ctx, own.ServerPort)
+	if p.server, err = c.choosePort(p.cluster, own.ServerPort, usable, &others); err != nil {
+		return err
+	}
+	usable = len(running) > 1 || free(own.SparePort)
+	if p.spare, err = c.choosePort(p.cluster, own.SparePort, usable, &others); err != nil {
+		return err
+	}
+	public, err := c.o.Endpoints.PublicAddress(others.publics)
+	if err != nil {
+		return err
+	}
+	if public != "" && own.PublicAddress != "" { // it has one, and there is still a network
+		public = own.PublicAddress
+	}
+	p.public = net.ParseIP(public)
+	if err := c.recordPlace(ctx, p, public); err != nil {
+		return err
+	}
+	err = c.o.Endpoints.Lead(ctx, p.cluster)
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	if p.port, err = c.choosePort(p.cluster, own.Port, false, &others); err != nil {
+		return err
+	}
+	return errors.Join(c.recordPlace(ctx, p, public), c.o.Endpoints.Lead(ctx, p.cluster))
+}
+
+// places are those that clusters have.
+type places struct {
+	ports   []int
+	publics []string // addresses, but for those of the cluster in question
+}
+
+// recordedPlaces returns the observed row of a cluster, and the places of all clusters.
+func (c *Controller) recordedPlaces(
+	ctx context.Context, cluster record.Cluster,
+) (own record.ControlPlane, all places, err error) {
+	planes, err := c.planes.List(ctx, "")
+	if err != nil {
+		return own, all, err
+	}
+	for _, row := range planes {
+		o := row.Value
+		if o.Port, err = portOf(o); err != nil {
+			return own, all, err
+		}
+		all.ports = append(all.ports, o.Port, o.ServerPort, o.SparePort)
+		if row.Key == cluster.Key() {
+			own = o
+		} else {
+			all.publics = append(all.publics, o.PublicAddress)
+		}
+	}
+	return own, all, nil
+}
+
+// choosePort returns the port that the cluster has, if there is one and it is usable, or a free one, which is taken
+// from then on.
+func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, taken *places) (int, error) {
+	if own != 0 && usable {
+		return own, nil
+	}
+	chosen, err := port.Free(taken.ports...)
+	if err != nil {
+		return 0, fmt.Errorf("choose a port for the API server: %w", err)
+	}
+	if own != 0 {
+		c.log.Warn("another program has taken a port of the API server", "cluster", cluster.Name, "old", own, "new", chosen)
+	}
+	taken.ports = append(taken.ports, chosen)
+	return chosen, nil
+}
+
+// recordPlace records where a cluster is to be found.
+func (c *Controller) recordPlace(ctx context.Context, p *plane, publicAddress string) error {
+	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
+		o.Port, o.ServerPort, o.SparePort = p.port, p.server, p.spare
+		o.PublicAddress, o.Endpoint = publicAddress, p.endpoint()
+		o.CertificateAuthority = p.keys.ca.PEM
+		o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
+	})
+}
+
+// portOf returns the recorded port of a cluster. An older Coracle recorded it in the endpoint alone.
+func portOf(o record.ControlPlane) (int, error) {
+	if o.Port != 0 || o.Endpoint == "" {
+		return o.Port, nil
+	}
+	u, err := url.Parse(o.Endpoint)
+	if err != nil {
+		return 0, fmt.Errorf("recorded endpoint: %w", err)
+	}
+	return strconv.Atoi(u.Port())
+}
+
+// becomesFree reports whether nobody holds the port, or only for a moment more: a killed API server has lost
+// its memory, by which it is known, some time before its sockets.
+func becomesFree(ctx context.Context, n int) bool {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !free(n) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-look.C:
+		}
+	}
+	return true
+}
+
+func free(n int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}

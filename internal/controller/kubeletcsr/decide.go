@@ -1,0 +1,168 @@
+package kubeletcsr
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/coracle-eks/coracle/internal/kube/nodename"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+const (
+	nodePrefix = "system:node:"
+	nodesGroup = "system:nodes"
+)
+
+// claim is what a node says of itself.
+type claim struct {
+	node      string // its name
+	session   string // the instance that it authenticated as, "i-…"; empty when it did not as an instance
+	names     []string
+	addresses []netip.Addr
+}
+
+// parse reads a request. It gives neither a claim nor a reason for one that is not a node's.
+// What it must look like is what the signer demands:
+// https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
+func parse(request *certificatesv1.CertificateSigningRequest) (c *claim, refused string) {
+	spec := request.Spec
+	node, isNode := strings.CutPrefix(spec.Username, nodePrefix)
+	if !isNode || !slices.Contains(spec.Groups, nodesGroup) {
+		return nil, ""
+	}
+	block, _ := pem.Decode(spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, "the request holds no PEM block CERTIFICATE REQUEST"
+	}
+	r, err := x509.ParseCertificateRequest(block.Bytes)
+	if err == nil {
+		err = r.CheckSignature()
+	}
+	if err != nil {
+		return nil, "the request cannot be read: " + err.Error()
+	}
+	usages := slices.Sorted(slices.Values(spec.Usages))
+	withoutRSA := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
+	withRSA := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageServerAuth}
+	switch {
+	case r.Subject.CommonName != spec.Username:
+		return nil, fmt.Sprintf("the subject's common name is %q; %s can only ask for its own certificate", r.Subject.CommonName, spec.Username)
+	case !slices.Equal(r.Subject.Organization, []string{nodesGroup}):
+		return nil, fmt.Sprintf("the subject's organization is %q, not %s alone", r.Subject.Organization, nodesGroup)
+	case len(r.EmailAddresses) > 0 || len(r.URIs) > 0:
+		return nil, "subject alternative names can only be DNS names and IP addresses"
+	case len(r.DNSNames) == 0 && len(r.IPAddresses) == 0:
+		return nil, "the request has no subject alternative name"
+	case !slices.Equal(usages, withoutRSA) && !slices.Equal(usages, withRSA):
+		return nil, fmt.Sprintf("the usages are %q; a kubelet serves with digital signature, server auth and, for an RSA key, key encipherment", spec.Usages)
+	}
+	c = &claim{node: node, names: r.DNSNames}
+	if s := spec.Extra["sessionName"]; len(s) == 1 && strings.HasPrefix(s[0], "i-") {
+		c.session = s[0]
+	}
+	for _, ip := range r.IPAddresses {
+		address, _ := netip.AddrFromSlice(ip)
+		c.addresses = append(c.addresses, address.Unmap())
+	}
+	return c, ""
+}
+
+// instance is what EC2 says of one that could be the node.
+type instance struct {
+	id        string
+	names     []string // lower case
+	addresses []netip.Addr
+}
+
+// instances are those in the cluster's VPC that bear the node's name, or that it authenticated as. At most one does, but
+// for a moment in which an address changes hands.
+func (c *Controller) instances(ctx context.Context, cluster record.Cluster, claim *claim) ([]instance, error) {
+	in := &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
+		{Name: aws.String("vpc-id"), Values: []string{cluster.VPCID}},
+		{Name: aws.String("instance-state-name"), Values: []string{string(ec2types.InstanceStateNamePending), string(ec2types.InstanceStateNameRunning)}},
+	}}
+	host, _, _ := strings.Cut(claim.node, ".")
+	switch {
+	case claim.session != "":
+		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("instance-id"), Values: []string{claim.session}})
+	case strings.HasPrefix(host, "i-"): // a node that is named by its instance
+		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("instance-id"), Values: []string{host}})
+	default:
+		in.Filters = append(in.Filters, ec2types.Filter{Name: aws.String("private-dns-name"), Values: []string{claim.node}})
+	}
+	out, err := c.o.EC2(cluster.Account, cluster.Region).DescribeInstances(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("find the instance of node %s: %w", claim.node, err)
+	}
+	var found []instance
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			found = append(found, factsOf(i))
+		}
+	}
+	return found, nil
+}
+
+// factsOf is what an instance may call itself.
+func factsOf(i ec2types.Instance) instance {
+	k := instance{id: aws.ToString(i.InstanceId), names: nodename.Allowed(i)}
+	address := func(s *string) {
+		if a, err := netip.ParseAddr(aws.ToString(s)); err == nil {
+			k.addresses = append(k.addresses, a)
+		}
+	}
+	address(i.PublicIpAddress)
+	address(i.PrivateIpAddress)
+	for _, n := range i.NetworkInterfaces {
+		for _, p := range n.PrivateIpAddresses {
+			address(p.PrivateIpAddress)
+			if p.Association != nil {
+				address(p.Association.PublicIp)
+			}
+		}
+		for _, p := range n.Ipv6Addresses {
+			address(p.Ipv6Address)
+		}
+	}
+	return k
+}
+
+// verifyAny says what is wrong with the claim; nothing is when one of the instances has all that is claimed.
+func (c *claim) verifyAny(instances []instance) (refused string) {
+	if len(instances) == 0 {
+		return fmt.Sprintf("EC2 knows no running instance in the cluster's VPC that is %s", c.node)
+	}
+	for _, i := range instances {
+		if refused = c.verify(i); refused == "" {
+			return ""
+		}
+	}
+	return refused
+}
+
+func (c *claim) verify(i instance) string {
+	if !slices.Contains(i.names, strings.ToLower(c.node)) {
+		return fmt.Sprintf("node %s authenticated as instance %s, whose names are %s", c.node, i.id, strings.Join(i.names, ", "))
+	}
+	for _, n := range c.names {
+		if !slices.Contains(i.names, strings.ToLower(n)) {
+			return fmt.Sprintf("%q is not a name of instance %s", n, i.id)
+		}
+	}
+	for _, a := range c.addresses {
+		if !slices.Contains(i.addresses, a) {
+			return fmt.Sprintf("%s is not an address of instance %s", a, i.id)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,413 @@
+package logquery
+
+import (
+	"bytes"
+	"context"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/logs/insights"
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
+)
+
+// scan is what one goroutine of a query uses to look at blocks, one after the other.
+type scan struct {
+	e       *execution
+	plan    *insights.Plan
+	fields  []string
+	kinds   []kind // of the fields
+	where   *insights.Condition
+	windows []insights.Window
+
+	mu     sync.Mutex // held while the worker is used
+	worker *insights.Worker
+
+	event event
+	// Of the block at hand:
+	number  int // of found.blocks
+	source  *source
+	block   *events.Block
+	rows    *events.Rows
+	columns []column // by field
+	free    []bitmap // for use again
+}
+
+// column is what the block at hand has of a field.
+type column struct {
+	looked bool
+	kept   *events.Column // nil: the messages must be read
+	values []value.Value  // by code, those with known
+	known  []bool
+}
+
+func newScan(e *execution, plan *insights.Plan) *scan {
+	s := &scan{e: e, plan: plan, fields: plan.Fields(), where: plan.Where(), windows: plan.Windows(), worker: plan.NewWorker()}
+	for _, f := range s.fields {
+		s.kinds = append(s.kinds, systemFields[f])
+	}
+	if i := plan.Reference(); i >= 0 {
+		s.kinds[i] = toMessage
+	}
+	s.columns = make([]column, len(s.fields))
+	s.event.s = s
+	return s
+}
+
+// pause is after how many rows a scan looks whether it is to end, and lets others at its worker: a regular
+// expression may take a millisecond for each row.
+const pause = 16
+
+// long is from how many bytes on one message is reason enough to pause.
+const long = 64 << 10
+
+// scan looks at one block.
+func (s *scan) scan(ctx context.Context, number int, src *source, b *events.Block) (err error) {
+	inside := s.overlap(b)
+	if inside == 0 {
+		return nil
+	}
+	s.number, s.source, s.block, s.rows = number, src, b, nil
+	for i := range s.columns {
+		s.columns[i].looked, s.columns[i].kept = false, nil
+	}
+	defer s.event.done()
+	p := &s.e.progress
+	if s.where != nil {
+		none, err := s.rulesOut(s.where)
+		if err != nil {
+			return err
+		}
+		if none {
+			p.skipped.Add(int64(inside * float64(b.Len())))
+			p.skippedBytes.Add(int64(inside * float64(b.RawBytes())))
+			return nil
+		}
+	}
+	if s.rows, err = b.Rows(); err != nil {
+		return err
+	}
+	selected := s.bitmap(b.Len())
+	defer s.release(selected)
+	s.present(selected)
+	if s.where != nil {
+		if err := s.narrow(s.where, selected); err != nil {
+			return err
+		}
+		if s.wordsHelp(s.where) && selected.any() {
+			if err := s.event.open(); err != nil {
+				return err
+			}
+			if err := s.narrow(s.where, selected); err != nil {
+				return err
+			}
+		}
+	}
+	return s.push(ctx, selected)
+}
+
+// push gives the selected rows to the worker.
+func (s *scan) push(ctx context.Context, selected bitmap) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, n := s.worker.Matched(), 0
+	for i := range selected.all {
+		if n++; n%pause == 0 || s.rows.Size[i] >= long {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			s.mu.Unlock() // whoever wants partial results
+			s.mu.Lock()
+		}
+		s.event.at(i)
+		if err := s.worker.Push(&s.event); err != nil {
+			return err
+		}
+		if s.event.err != nil {
+			return s.event.err
+		}
+	}
+	s.e.progress.matched.Add(s.worker.Matched() - before)
+	return nil
+}
+
+// overlap is an estimate of which part of the block is in the query's time, 0 only when certainly none is.
+func (s *scan) overlap(b *events.Block) float64 {
+	first, last := b.MinTime(), b.MaxTime()
+	part := 0.0
+	for _, w := range s.windows {
+		from, to := max(first, w.Start), min(last, w.End)
+		if from > to {
+			continue
+		}
+		part += float64(to-from+1) / float64(last-first+1)
+	}
+	return min(1, part)
+}
+
+// present selects the rows that are there for the query: in its time, alive, and of a stream that exists. It
+// counts them as scanned.
+func (s *scan) present(selected bitmap) {
+	r := s.rows
+	within := false
+	for _, w := range s.windows {
+		within = within || w.Start <= s.block.MinTime() && s.block.MaxTime() <= w.End
+	}
+	var (
+		count, size int64
+		stream      events.StreamID
+		exists      bool
+	)
+	for i, t := range r.Timestamp {
+		if !within && !s.inWindow(t) || r.Live != nil && !r.Live(i) {
+			continue
+		}
+		if st := r.Stream[i]; st != stream || i == 0 {
+			stream = st
+			_, exists = s.source.streams[st]
+		}
+		if !exists {
+			continue
+		}
+		selected.set(i)
+		count++
+		size += int64(r.Size[i])
+	}
+	s.e.progress.scanned.Add(count)
+	s.e.progress.scannedBytes.Add(size)
+}
+
+func (s *scan) inWindow(t int64) bool {
+	for _, w := range s.windows {
+		if w.Start <= t && t <= w.End {
+			return true
+		}
+	}
+	return false
+}
+
+// rulesOut reports whether certainly no row of the block satisfies c, without a look at rows: by the words of
+// the block and by the values that it has at all.
+func (s *scan) rulesOut(c *insights.Condition) (bool, error) {
+	switch {
+	case c.All != nil:
+		for _, each := range c.All {
+			if out, err := s.rulesOut(each); out || err != nil {
+				return out, err
+			}
+		}
+		return false, nil
+	case c.Any != nil:
+		for _, each := range c.Any {
+			if out, err := s.rulesOut(each); !out || err != nil {
+				return out, err
+			}
+		}
+		return true, nil
+	}
+	for _, w := range c.Words {
+		if !s.block.MayContain(w) {
+			return true, nil
+		}
+	}
+	if s.kinds[c.Field] != fromJSON {
+		return false, nil
+	}
+	col, err := s.column(c.Field)
+	if err != nil || col.kept == nil {
+		return false, err
+	}
+	for code := range col.kept.Values {
+		if c.Test(col.value(uint16(code))) {
+			return false, nil
+		}
+	}
+	// A row may lack the field.
+	return !c.Test(value.Value{}), nil
+}
+
+// narrow takes out of selected the rows that certainly don't satisfy c. What only messages tell is looked at
+// once they are open.
+func (s *scan) narrow(c *insights.Condition, selected bitmap) error {
+	switch {
+	case c.All != nil:
+		for _, each := range c.All {
+			if err := s.narrow(each, selected); err != nil {
+				return err
+			}
+		}
+		return nil
+	case c.Any != nil:
+		either, one := s.bitmap(s.block.Len()), s.bitmap(s.block.Len())
+		defer s.release(either, one)
+		for _, each := range c.Any {
+			copy(one, selected)
+			if err := s.narrow(each, one); err != nil {
+				return err
+			}
+			either.or(one)
+		}
+		copy(selected, either)
+		return nil
+	}
+	switch s.kinds[c.Field] {
+	case logStream:
+		passes := map[events.StreamID]bool{}
+		var last events.StreamID
+		var pass, any bool
+		for i := range selected.all {
+			if st := s.rows.Stream[i]; st != last || !any {
+				var known bool
+				if pass, known = passes[st]; !known {
+					pass = c.Test(value.String(s.source.streams[st]))
+					passes[st] = pass
+				}
+				last, any = st, true
+			}
+			if !pass {
+				selected.clear(i)
+			}
+		}
+	case logGroup:
+		if !c.Test(value.String(s.source.log)) {
+			clear(selected)
+		}
+	case message:
+		s.narrowWords(c, selected)
+	case fromJSON:
+		col, err := s.column(c.Field)
+		if err != nil {
+			return err
+		}
+		if col.kept == nil {
+			s.narrowWords(c, selected)
+			return nil
+		}
+		passes := make([]bool, len(col.kept.Values))
+		for code := range passes {
+			passes[code] = c.Test(col.value(uint16(code)))
+		}
+		absent := c.Test(value.Value{})
+		codes := col.kept.Codes
+		for i := range selected.all {
+			pass := absent
+			if code := codes[i]; code != events.NoValue {
+				pass = passes[code]
+			}
+			if !pass {
+				selected.clear(i)
+			}
+		}
+	}
+	return nil // of the others the plan judges
+}
+
+// narrowWords takes out the rows whose messages lack a word of c. A message with a backslash may have the
+// word spelled with escapes.
+func (s *scan) narrowWords(c *insights.Condition, selected bitmap) {
+	if len(c.Words) == 0 || s.event.messages == nil {
+		return
+	}
+	longest := c.Words[0]
+	for _, w := range c.Words {
+		if len(w) > len(longest) {
+			longest = w
+		}
+	}
+	word := []byte(longest)
+	for i := range selected.all {
+		message := s.event.messages.At(i)
+		if !bytes.Contains(message, word) && bytes.IndexByte(message, '\\') < 0 {
+			selected.clear(i)
+		}
+	}
+}
+
+// wordsHelp reports whether the messages can rule out rows by their words: whether a part of c that only
+// messages tell names some.
+func (s *scan) wordsHelp(c *insights.Condition) bool {
+	if c.Test == nil {
+		return slices.ContainsFunc(c.All, s.wordsHelp) || slices.ContainsFunc(c.Any, s.wordsHelp)
+	}
+	return len(c.Words) > 0 && (s.kinds[c.Field] == message || s.kinds[c.Field] == fromJSON && s.columns[c.Field].kept == nil)
+}
+
+// column is what the block has of a field, which is not one of the system's.
+func (s *scan) column(field int) (*column, error) {
+	c := &s.columns[field]
+	if c.looked || s.e.noColumns {
+		return c, nil
+	}
+	kept, ok, err := s.block.Column(s.fields[field])
+	if err != nil {
+		return nil, err
+	}
+	c.looked = true
+	if ok {
+		c.kept = kept
+		if cap(c.values) < len(kept.Values) {
+			c.values, c.known = make([]value.Value, len(kept.Values)), make([]bool, len(kept.Values))
+		}
+		c.values, c.known = c.values[:len(kept.Values)], c.known[:len(kept.Values)]
+		clear(c.known)
+	}
+	return c, nil
+}
+
+// value is the value of a code, which is read from JSON once in a block.
+func (c *column) value(code uint16) value.Value {
+	if code == events.NoValue {
+		return value.Value{}
+	}
+	if !c.known[code] {
+		c.values[code] = value.FromJSON([]byte(c.kept.Values[code]))
+		c.known[code] = true
+	}
+	return c.values[code]
+}
+
+// bitmap is a set of rows.
+type bitmap []uint64
+
+func (s *scan) bitmap(rows int) bitmap {
+	words := (rows + 63) / 64
+	if n := len(s.free); n > 0 && cap(s.free[n-1]) >= words {
+		b := s.free[n-1][:words]
+		s.free = s.free[:n-1]
+		clear(b)
+		return b
+	}
+	return make(bitmap, words)
+}
+
+func (s *scan) release(b ...bitmap) { s.free = append(s.free, b...) }
+
+func (b bitmap) set(i int)   { b[i>>6] |= 1 << (i & 63) }
+func (b bitmap) clear(i int) { b[i>>6] &^= 1 << (i & 63) }
+
+func (b bitmap) or(other bitmap) {
+	for i, w := range other {
+		b[i] |= w
+	}
+}
+
+func (b bitmap) any() bool {
+	for _, w := range b {
+		if w != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// all yields the rows in order. The row at hand may be cleared meanwhile.
+func (b bitmap) all(yield func(int) bool) {
+	for i, w := range b {
+		for ; w != 0; w &= w - 1 {
+			if !yield(i<<6 + bits.TrailingZeros64(w)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package logquery
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/logs/insights"
+	"github.com/coracle-eks/coracle/internal/logs/insights/value"
+)
+
+// Messages may be long (an audit event of a pod is 8 to 20 KB) and are rarely what a query decides by. So
+// rows don't hold them, but references; once it is known which rows a result has, their messages are read
+// block by block, and go to the results' file as they come.
+
+// reference is the place of an event in a query's snapshots: its block (of found.blocks) and its row there.
+type reference int64
+
+const rowBits = 20 // of a reference; blocks have some thousand rows
+
+func (s *scan) reference(row int) value.Value {
+	return value.Int(int64(s.number)<<rowBits | int64(row))
+}
+
+func referenceOf(v value.Value) reference {
+	n, _ := v.AsInt()
+	return reference(n)
+}
+
+func (r reference) block() int { return int(r >> rowBits) }
+func (r reference) row() int   { return int(r & (1<<rowBits - 1)) }
+
+// found is a result, and where the messages are that it refers to.
+type found struct {
+	*insights.Result
+	blocks []*events.Block
+}
+
+// place is where in a results' file a message is: in which chunk, and where in that.
+type place struct{ chunk, at, size int }
+
+// chunk is the length of a run of messages, compressed in the file and as it is.
+type chunk struct{ size, raw int }
+
+// chunkBytes is how many bytes of messages make a chunk, unless one message is longer. Who reads one page of
+// rows decompresses the chunks of its messages.
+const chunkBytes = 256 << 10
+
+// messages are those that the rows of a result refer to, in a results' file.
+type messages struct {
+	references []reference // sorted
+	places     []place     // of each
+
+	mu     sync.Mutex // while they are written
+	file   *os.File
+	chunks []chunk
+}
+
+func (m *messages) place(r reference) place {
+	i, _ := slices.BinarySearch(m.references, r)
+	return m.places[i]
+}
+
+// writeMessages appends the messages of a result to a file. It reads each block once, and holds one for each
+// processor.
+func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, error) {
+	m := &messages{file: file}
+	if len(f.References) > 0 {
+		for _, row := range f.Rows {
+			m.references = append(m.references, referenceOf(row[f.References[0]])) // the others are the same
+		}
+	}
+	slices.Sort(m.references)
+	m.references = slices.Compact(m.references)
+	m.places = make([]place, len(m.references))
+
+	var starts []int // of the references to a block
+	for i, r := range m.references {
+		if i == 0 || r.block() != m.references[i-1].block() {
+			starts = append(starts, i)
+		}
+	}
+	workers := min(runtime.GOMAXPROCS(0), len(starts))
+	if workers == 0 {
+		return m, nil
+	}
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers), zstd.WithWindowSize(chunkBytes))
+	if err != nil {
+		return nil, err
+	}
+	defer encoder.Close() //nolint:errcheck // it writes nowhere
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range workers {
+		group.Go(func() error {
+			c := &chunkWriter{messages: m, encoder: encoder}
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(starts) {
+					return c.flush()
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				end := len(m.references)
+				if i+1 < len(starts) {
+					end = starts[i+1]
+				}
+				if err := c.block(f.blocks[m.references[starts[i]].block()], starts[i], end); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return m, group.Wait()
+}
+
+// chunkWriter makes chunks in one goroutine.
+type chunkWriter struct {
+	*messages
+	encoder         *zstd.Encoder
+	raw, compressed []byte
+	pending         []int // the messages in raw: indexes of places
+}
+
+// block writes the messages that the references from start to end are to, all of one block.
+func (c *chunkWriter) block(b *events.Block, start, end int) error {
+	texts, err := b.Messages()
+	if err != nil {
+		return err
+	}
+	defer texts.Release()
+	for i := start; i < end; i++ {
+		text := texts.At(c.references[i].row())
+		if len(c.raw) > 0 && len(c.raw)+len(text) > chunkBytes {
+			if err := c.flush(); err != nil {
+				return err
+			}
+		}
+		c.places[i] = place{at: len(c.raw), size: len(text)}
+		c.pending = append(c.pending, i)
+		c.raw = append(c.raw, text...)
+	}
+	return nil
+}
+
+// flush writes the chunk at hand.
+func (c *chunkWriter) flush() error {
+	if len(c.pending) == 0 {
+		return nil
+	}
+	c.compressed = c.encoder.EncodeAll(c.raw, c.compressed[:0])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, i := range c.pending {
+		c.places[i].chunk = len(c.chunks)
+	}
+	c.chunks = append(c.chunks, chunk{len(c.compressed), len(c.raw)})
+	_, err := c.file.Write(c.compressed)
+	c.raw, c.pending = c.raw[:0], c.pending[:0]
+	return err
+}
+
+const (
+	partialBytes  = 4 << 20 // of the rows that a running query shows
+	partialBlocks = 32      // that it decompresses for them
+)
+
+// first are the first rows of a result as GetQueryResults shows them: all, unless they are long or their
+// messages far apart. It is for a query that still runs, and is asked for its results again and again.
+func (f *found) first() ([][]logstypes.ResultField, error) {
+	type opened struct {
+		block int
+		texts *events.Messages
+	}
+	var last [4]opened // rows in the order of time are of few blocks at a time
+	defer func() {
+		for _, o := range last {
+			if o.texts != nil {
+				o.texts.Release()
+			}
+		}
+	}()
+	reads, bytes := 0, 0
+	message := func(r reference) (value.Value, bool, error) {
+		at := slices.IndexFunc(last[:], func(o opened) bool { return o.texts != nil && o.block == r.block() })
+		if at < 0 {
+			if reads == partialBlocks {
+				return value.Value{}, false, nil
+			}
+			texts, err := f.blocks[r.block()].Messages()
+			if err != nil {
+				return value.Value{}, false, fmt.Errorf("read the messages of the rows so far: %w", err)
+			}
+			at = reads % len(last)
+			if last[at].texts != nil {
+				last[at].texts.Release()
+			}
+			last[at] = opened{r.block(), texts}
+			reads++
+		}
+		return value.String(string(last[at].texts.At(r.row()))), true, nil
+	}
+	var rows [][]logstypes.ResultField
+	for _, row := range f.Rows {
+		row = slices.Clone(row)
+		for i, c := range f.References {
+			if i > 0 {
+				row[c] = row[f.References[0]]
+				continue
+			}
+			text, ok, err := message(referenceOf(row[c]))
+			if err != nil || !ok {
+				return rows, err
+			}
+			row[c] = text
+		}
+		for _, v := range row {
+			bytes += v.Bytes()
+		}
+		if bytes > partialBytes && len(rows) > 0 {
+			break
+		}
+		rows = append(rows, resultFields(f.Columns, row))
+	}
+	return rows, nil
+}
+
+// resultFields is a row as GetQueryResults shows it.
+func resultFields(columns []string, row []value.Value) []logstypes.ResultField {
+	fields := make([]logstypes.ResultField, 0, len(row))
+	for c, v := range row {
+		if !v.IsNull() {
+			text := v.String()
+			fields = append(fields, logstypes.ResultField{Field: &columns[c], Value: &text})
+		}
+	}
+	return fields
+}

@@ -1,0 +1,331 @@
+package logquery
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"unsafe"
+
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/coracle-eks/coracle/internal/diskspace"
+	"github.com/coracle-eks/coracle/internal/durable"
+)
+
+// A results' file is
+//
+//	a line that names the format
+//	the messages that its rows show, in chunks, each a zstd frame with its checksum
+//	the table, one zstd frame with its checksum:
+//		the number of chunks and, for each, its length in the file and decompressed
+//		the number of columns, and for each its name and 1 if it shows messages, otherwise 0
+//		row by row, a cell for each column
+//	the end, of fixed length: where the table begins, the number of rows (8 bytes each, little endian), and the CRC-32C of these
+//
+// Numbers are varints; a text is its length and its bytes. A cell is 0 when the row lacks the field,
+// otherwise 1 more than the length of its text, and the text; that of a message is its chunk, and its place and
+// length in the chunk when that is decompressed.
+const (
+	resultsFormat = "coracle logs results 2\n"
+	resultsEnd    = 8 + 8 + 4
+)
+
+// errResults is what the errors wrap of a file that is not what writeResults wrote: the query must run again.
+var errResults = errors.New("the file is not one of results, is of an earlier version of Coracle, or is damaged")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// writeResults makes the file of what a query has found, durably and at once.
+func writeResults(ctx context.Context, path string, f *found) (err error) {
+	if err := diskspace.CheckReserve(filepath.Dir(path)); err != nil {
+		return err
+	}
+	file, err := durable.Create(path, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Cleanup() //nolint:errcheck // the next start of the daemon tries again
+	if _, err := file.WriteString(resultsFormat); err != nil {
+		return err
+	}
+	m, err := f.writeMessages(ctx, file.File)
+	if err != nil {
+		return err
+	}
+	at, err := file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	if err := f.writeTable(file.File, m); err != nil {
+		return err
+	}
+	end := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	end = binary.LittleEndian.AppendUint64(end, uint64(len(f.Rows)))
+	end = binary.LittleEndian.AppendUint32(end, crc32.Checksum(end, castagnoli))
+	if _, err := file.Write(end); err != nil {
+		return err
+	}
+	if err := file.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+func (f *found) writeTable(to io.Writer, m *messages) error {
+	encoder, err := zstd.NewWriter(to, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	number := func(n int) { buf = binary.AppendUvarint(buf, uint64(n)) }
+	number(len(m.chunks))
+	for _, c := range m.chunks {
+		number(c.size)
+		number(c.raw)
+	}
+	shown := make([]bool, len(f.Columns))
+	for _, c := range f.References {
+		shown[c] = true
+	}
+	number(len(f.Columns))
+	for i, c := range f.Columns {
+		number(len(c))
+		buf = append(buf, c...)
+		if shown[i] {
+			number(1)
+		} else {
+			number(0)
+		}
+	}
+	w := bufio.NewWriter(encoder)
+	for _, row := range f.Rows {
+		for i, v := range row {
+			switch {
+			case shown[i]:
+				p := m.place(referenceOf(v))
+				number(p.chunk)
+				number(p.at)
+				number(p.size)
+			case v.IsNull():
+				number(0)
+			default:
+				text := v.String()
+				number(len(text) + 1)
+				buf = append(buf, text...)
+			}
+		}
+		if _, err := w.Write(buf); err != nil {
+			return err
+		}
+		buf = buf[:0]
+	}
+	if _, err := w.Write(buf); err != nil {
+		return err
+	}
+	return errors.Join(w.Flush(), encoder.Close())
+}
+
+// results is an open file of results.
+type results struct {
+	file     *os.File
+	at, size int64 // of the table
+	rows     int
+
+	chunks   []chunk // once the table was read
+	chunksAt []int64
+}
+
+// openResults opens what writeResults wrote. Its error wraps fs.ErrNotExist or errResults when there is no such file.
+func openResults(path string) (*results, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &results{file: file}
+	if err := r.readEnd(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *results) close() { r.file.Close() }
+
+func (r *results) readEnd() error {
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	length := info.Size() - resultsEnd
+	if length < int64(len(resultsFormat)) {
+		return errResults
+	}
+	format, end := make([]byte, len(resultsFormat)), make([]byte, resultsEnd)
+	if _, err := r.file.ReadAt(format, 0); err != nil {
+		return err
+	}
+	if _, err := r.file.ReadAt(end, length); err != nil {
+		return err
+	}
+	at, rows, sum := binary.LittleEndian.Uint64(end), binary.LittleEndian.Uint64(end[8:]), binary.LittleEndian.Uint32(end[16:])
+	if string(format) != resultsFormat || crc32.Checksum(end[:16], castagnoli) != sum || at > uint64(length) || rows > math.MaxInt32 {
+		return errResults
+	}
+	r.at, r.size, r.rows = int64(at), length-int64(at), int(rows)
+	return nil
+}
+
+// damaged makes errResults of what goes wrong with what was read, but not of errors of reading it.
+func damaged(err error) error {
+	var path *os.PathError
+	if err == nil || errors.As(err, &path) || errors.Is(err, errResults) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errResults, err)
+}
+
+// cell is a message that a row of a page shows.
+type cell struct {
+	place
+	text *string
+}
+
+// read gives the rows from <= i < to, up to the one that brings their texts to most bytes, as GetQueryResults shows them, and holds no others.
+func (r *results) read(from, to, most int) ([][]logstypes.ResultField, error) {
+	decoder, err := zstd.NewReader(io.NewSectionReader(r.file, r.at, r.size), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.Close()
+	rows, cells, err := r.readTable(bufio.NewReader(decoder), from, to, most)
+	if err == nil {
+		err = r.readMessages(cells)
+	}
+	return rows, damaged(err)
+}
+
+func (r *results) readTable(in *bufio.Reader, from, to, most int) (rows [][]logstypes.ResultField, cells []cell, err error) {
+	// After an error of number or text the others do nothing.
+	number := func() int {
+		if err != nil {
+			return 0
+		}
+		var n uint64
+		if n, err = binary.ReadUvarint(in); err == nil && n > math.MaxInt32 {
+			n, err = 0, errResults
+		}
+		return int(n)
+	}
+	text := func(n int) *string {
+		if err != nil {
+			return nil
+		}
+		b := make([]byte, n)
+		_, err = io.ReadFull(in, b)
+		s := unsafe.String(unsafe.SliceData(b), n) // nobody else has b
+		return &s
+	}
+	at := int64(len(resultsFormat))
+	for n := number(); len(r.chunks) < n && err == nil; {
+		c := chunk{number(), number()}
+		r.chunks, r.chunksAt = append(r.chunks, c), append(r.chunksAt, at)
+		at += int64(c.size)
+	}
+	if err == nil && at != r.at {
+		return nil, nil, errResults
+	}
+	var columns []*string
+	var shown []bool
+	for n := number(); len(columns) < n && err == nil; {
+		columns, shown = append(columns, text(number())), append(shown, number() == 1)
+	}
+	size := 0
+	for i := 0; i < r.rows && err == nil; i++ {
+		wanted := from <= i && i < to && size < most
+		var row []logstypes.ResultField
+		if wanted {
+			row = make([]logstypes.ResultField, 0, len(columns))
+		}
+		for c := range columns {
+			if shown[c] {
+				p := place{number(), number(), number()}
+				if wanted {
+					size += p.size
+					value := new(string)
+					row, cells = append(row, logstypes.ResultField{Field: columns[c], Value: value}), append(cells, cell{p, value})
+				}
+				continue
+			}
+			switch n := number(); {
+			case n == 0 || err != nil:
+			case wanted:
+				size += n - 1
+				row = append(row, logstypes.ResultField{Field: columns[c], Value: text(n - 1)})
+			default:
+				_, err = in.Discard(n - 1)
+			}
+		}
+		if wanted {
+			rows = append(rows, row)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) { // reads the checksum, too
+		return nil, nil, errors.Join(errResults, err)
+	}
+	return rows, cells, nil
+}
+
+// readMessages reads the texts of cells, chunk by chunk.
+func (r *results) readMessages(cells []cell) error {
+	if len(cells) == 0 {
+		return nil
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return err
+	}
+	defer decoder.Close()
+	slices.SortFunc(cells, func(a, b cell) int {
+		return cmp.Or(cmp.Compare(a.chunk, b.chunk), cmp.Compare(a.at, b.at), cmp.Compare(a.size, b.size))
+	})
+	var compressed, raw []byte
+	for i, c := range cells {
+		if i > 0 && c.place == cells[i-1].place {
+			*c.text = *cells[i-1].text
+			continue
+		}
+		if c.chunk >= len(r.chunks) {
+			return errResults
+		}
+		if at := r.chunks[c.chunk]; i == 0 || c.chunk != cells[i-1].chunk {
+			compressed = slices.Grow(compressed[:0], at.size)[:at.size]
+			if _, err := r.file.ReadAt(compressed, r.chunksAt[c.chunk]); err != nil {
+				return err
+			}
+			if raw, err = decoder.DecodeAll(compressed, slices.Grow(raw[:0], at.raw)); err != nil {
+				return err
+			}
+			if len(raw) != at.raw {
+				return errResults
+			}
+		}
+		if c.at+c.size > len(raw) {
+			return errResults
+		}
+		*c.text = string(raw[c.at : c.at+c.size])
+	}
+	return nil
+}

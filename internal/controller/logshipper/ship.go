@@ -1,0 +1,286 @@
+package logshipper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/logs/events"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+const (
+	// batchBytes is the length of the messages, in bytes, from which a batch is appended.
+	batchBytes = 1 << 20
+	// atOnce is how many bytes of a cluster's logs are read before other clusters get their turn.
+	atOnce = 64 << 20
+)
+
+// shipment is one look at a cluster.
+type shipment struct {
+	c       *Controller
+	cluster record.Cluster
+	plane   *plane
+	// place is as it will be with the next write, which appends the events that belong to it.
+	place *place
+	ended bool  // the components have
+	read  int64 // bytes
+
+	destination destination
+	events      []events.Event
+	bytes       int // of their messages
+}
+
+// run takes the steps 1 to 4 of a look.
+func (s *shipment) run(ctx context.Context) (more bool, err error) {
+	dir := s.c.logDir(s.cluster.ID)
+	switch id, err := identify(unix.AT_FDCWD, dir); {
+	case errors.Is(err, fs.ErrNotExist): // no component has been started yet, or all is gone
+	case err != nil:
+		return false, err
+	case id != s.place.Dir:
+		s.place.Dir, s.place.Files = id, nil
+	}
+	files, err := openAll(dir)
+	if err != nil {
+		return false, err
+	}
+	defer closeAll(files)
+	if err := s.switchOn(ctx, files); err != nil {
+		return false, err
+	}
+	if err := s.checkPlaces(files); err != nil {
+		return false, err
+	}
+	for _, f := range files {
+		if !slices.Contains(s.place.On, f.kind) {
+			continue
+		}
+		if err := s.shipFile(ctx, f); err != nil {
+			return false, fmt.Errorf("ship %s: %w", f.Name(), err)
+		}
+		if s.read >= atOnce {
+			return true, s.writeBatch(ctx)
+		}
+	}
+	s.switchOff()
+	if err := s.writeBatch(ctx); err != nil {
+		return false, err
+	}
+	return false, s.removeShipped(files)
+}
+
+// switchOn takes over the types that were switched on: what is written from now on is shipped.
+func (s *shipment) switchOn(ctx context.Context, files []*file) error {
+	added := slices.DeleteFunc(slices.Clone(s.cluster.LoggingTypes), func(t ekstypes.LogType) bool { return slices.Contains(s.place.On, t) })
+	if len(added) == 0 || s.cluster.Deleting {
+		return nil
+	}
+	if err := s.ensureGroup(ctx); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if !slices.Contains(added, f.kind) {
+			continue
+		}
+		size, err := f.size()
+		if err != nil {
+			return err
+		}
+		p := s.place.of(f)
+		p.Offset, p.Done = size, f.aside
+	}
+	s.place.On = append(s.place.On, added...)
+	slices.Sort(s.place.On)
+	return nil
+}
+
+// switchOff forgets the types that were switched off, once they have been shipped up to here.
+func (s *shipment) switchOff() {
+	on := func(t ekstypes.LogType) bool { return slices.Contains(s.cluster.LoggingTypes, t) }
+	s.place.On = slices.DeleteFunc(s.place.On, func(t ekstypes.LogType) bool { return !on(t) })
+	s.place.Files = slices.DeleteFunc(s.place.Files, func(p filePlace) bool {
+		source, _, _ := sourceOf(p.Name)
+		return !on(source.kind)
+	})
+}
+
+// checkPlaces compares the places with the files that are there.
+func (s *shipment) checkPlaces(files []*file) error {
+	for _, f := range files {
+		i := slices.IndexFunc(s.place.Files, func(p filePlace) bool { return p.is(f) })
+		if i < 0 || f.aside && s.place.Files[i].Done {
+			continue
+		}
+		size, err := f.size()
+		if err != nil {
+			return err
+		}
+		if p := &s.place.Files[i]; size < p.Offset {
+			if s.place.Boot != bootID {
+				// The machine stopped before the end of the file had got to the disk; it was shipped already.
+				p.Offset = size
+				continue
+			}
+			s.c.log.Warn("a log of a control plane was cut; it is shipped from its beginning", "cluster", s.cluster.Name, "file", f.Name(), "shipped", p.Offset)
+			p.Offset = 0
+		}
+	}
+	s.place.Files = slices.DeleteFunc(s.place.Files, func(p filePlace) bool {
+		if slices.ContainsFunc(files, func(f *file) bool { return p.is(f) }) {
+			return false
+		}
+		if !p.Done && !s.cluster.Deleting {
+			source, _, _ := sourceOf(p.Name)
+			s.c.log.Error("a log of a control plane is gone before it was shipped to its end: these lines, and those of files that were put aside and removed after it, are lost",
+				"cluster", s.cluster.Name, "file", p.Name, "shipped", p.Offset, "bytesLost", max(0, source.full-p.Offset))
+		}
+		return true
+	})
+	return nil
+}
+
+// shipFile adds what a file holds behind its place to the batch, and appends full batches. It stops when
+// the shipment has read enough.
+func (s *shipment) shipFile(ctx context.Context, f *file) error {
+	p := s.place.of(f)
+	if p.Done {
+		return nil
+	}
+	if p.Offset == 0 {
+		var err error
+		if p.Offset, err = beginning(f); err != nil {
+			return err
+		}
+	}
+	pooled := s.c.buffers.Get().(*[]byte)
+	defer s.c.buffers.Put(pooled)
+	for s.read < atOnce {
+		n, err := f.ReadAt(*pooled, p.Offset)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		b := (*pooled)[:n]
+		end := bytes.LastIndexByte(b, '\n') + 1
+		switch {
+		case end > 0:
+		case n == len(*pooled):
+			end = whole(b)
+		case f.aside || s.ended:
+			end = n // a last line whose newline nobody is going to write
+		}
+		if end == 0 {
+			p.Done = f.aside
+			return nil
+		}
+		if err := s.appendLines(ctx, f, string(b[:end])); err != nil {
+			return err
+		}
+		p.Offset += int64(end)
+		s.read += int64(end)
+		if s.bytes >= batchBytes {
+			if err := s.writeBatch(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// beginning is where the first whole line of a file is, whose first lines may have been given back to
+// the file system.
+func beginning(f *file) (int64, error) {
+	hole, err := unix.Seek(int(f.Fd()), 0, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) || hole == 0 && err == nil {
+		return 0, nil // empty, or no holes at all on this file system, or none here
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the beginning: %w", err)
+	}
+	b := make([]byte, 64<<10)
+	for offset := hole; ; {
+		n, err := f.ReadAt(b, offset)
+		if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
+			return offset + int64(i) + 1, nil
+		}
+		offset += int64(n)
+		if errors.Is(err, io.EOF) {
+			return offset, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// whole is the length of b without the beginning of a character at its end.
+func whole(b []byte) int {
+	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+// appendLines makes an event of every line of text.
+func (s *shipment) appendLines(ctx context.Context, f *file, text string) error {
+	stream, err := s.ensureStream(ctx, f.stream)
+	if err != nil {
+		return err
+	}
+	now := s.c.clock.Now()
+	for text != "" {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		if line == "" {
+			continue // CloudWatch has no empty events
+		}
+		written, ok := f.time(line, now)
+		if !ok {
+			written = now.UnixMilli()
+		}
+		s.events = append(s.events, events.Event{Stream: stream, Timestamp: written, Ingested: now.UnixMilli(), Message: line})
+		s.bytes += len(line)
+	}
+	return nil
+}
+
+// writeBatch appends the batch and moves the place, at once.
+func (s *shipment) writeBatch(ctx context.Context) error {
+	if len(s.events) == 0 && s.plane.stored && s.place.equal(s.plane.place) {
+		return nil
+	}
+	s.place.Boot = bootID
+	moved := map[string][]byte{marks + s.cluster.ID: s.place.encode()}
+	crashRead.Here()
+	if len(s.events) == 0 {
+		if err := s.c.o.Events.SetMarks(moved); err != nil {
+			return err
+		}
+	} else {
+		if err := s.stillThere(ctx); err != nil {
+			return err
+		}
+		if _, err := s.c.o.Events.Append(ctx, events.Batch{Group: s.destination.group, Events: s.events, Marks: moved}); err != nil {
+			return err
+		}
+	}
+	crashAppended.Here()
+	clear(s.events)
+	s.events, s.bytes = s.events[:0], 0
+	s.plane.place, s.plane.stored = s.place.clone(), true
+	return nil
+}

@@ -1,0 +1,57 @@
+package logshipper
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/coracle-eks/coracle/internal/process"
+)
+
+// keep is how many bytes of a component's log stay on the disk for who looks there.
+const keep = 20 << 20
+
+// removeShipped gives the disk back what nobody reads any more: files that were put aside and are shipped or not
+// wanted, and the beginnings of the others.
+func (s *shipment) removeShipped(files []*file) error {
+	for _, f := range files {
+		on := slices.Contains(s.place.On, f.kind)
+		switch {
+		case f.aside && (!on || s.place.of(f).Done):
+			crashDeleting.Here()
+			if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		case !f.aside && f.full == 0:
+			if err := s.trimFile(f, on); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// trimFile keeps the last bytes of a component's log, and what of it is not shipped yet.
+func (s *shipment) trimFile(f *file, on bool) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	before := process.Excess(info, keep)
+	if on {
+		before = min(before, s.place.of(f).Offset)
+	}
+	if before == 0 {
+		return nil
+	}
+	err = process.Trim(f.Name(), before)
+	if errors.Is(err, errors.ErrUnsupported) && (!on || s.place.of(f).Offset == info.Size()) {
+		// Then the whole file is cut. What is written since its length was asked for is lost.
+		return os.Truncate(f.Name(), 0)
+	}
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,296 @@
+// Package drain drains nodes before they are terminated, as EKS and "kubectl drain" do.
+//
+// A drain is a sequence of steps: [Cordon] makes a node unschedulable and excludes it from external load balancers, [Step]
+// evicts the pods that may be evicted now and returns what is left, [Uncordon] reverts Cordon. A step never waits: the
+// caller keeps the state between steps in the store (when the drain started, and who cordoned the node), calls Step again
+// when a pod or an EndpointSlice changes or after [Progress.Again], and applies its own timeout. A drain therefore
+// continues after the daemon was killed.
+//
+// A drain is complete when all evictable pods are gone and no EndpointSlice sends traffic to them. Pods of DaemonSets and
+// static pods are ignored: they end with the node. Pods without a controller and pods with an emptyDir are evicted like all
+// others, as EKS does (kubectl asks for flags first). The package is not k8s.io/kubectl/pkg/drain because that waits, and
+// reads DaemonSets, which eks:node-manager may not.
+//
+// https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/
+package drain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
+)
+
+const (
+	// An eviction that was refused is tried again after an eighth of the time that the drain has taken, within these bounds: what a
+	// budget allows can only be found out by trying, and each try is an event in the audit log.
+	againFirst, againMost = 250 * time.Millisecond, 5 * time.Second
+	// parallel bounds the evictions of one step that are under way at once.
+	parallel = 8
+	// finalizing is how long after its grace period a pod on a node that is not Ready may still be there: nobody is left to say
+	// that its containers have ended.
+	finalizing = 5 * time.Second
+)
+
+// Options say how far a drain goes.
+type Options struct {
+	// Force deletes the pods whose eviction is refused, by a PodDisruptionBudget, two of them, or a webhook.
+	Force bool
+	// Since is when the drain began.
+	Since time.Time
+	// Now is time.Now when nil.
+	Now func() time.Time
+}
+
+// Pod is a pod that is left on a node.
+type Pod struct {
+	Namespace, Name string
+	// Refused is why it could not be evicted, in the API server's words; empty when it is on its way out.
+	Refused string
+	// Deadline is when the grace period of a pod that is on its way out ends; zero when its eviction was refused or is new.
+	Deadline time.Time
+}
+
+// String is "namespace/name".
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Progress is what a step left.
+type Progress struct {
+	// Left are the pods that count and are still there, by namespace and name.
+	Left []Pod
+	// Serving are EndpointSlices, "namespace/name", that still send traffic to pods of the node, once no pod is left.
+	Serving []string
+	// Again is when to look again although nothing was heard: 0 when pods and EndpointSlices tell of themselves.
+	Again time.Duration
+}
+
+// Evicted says that no pod is left that counts. Its traffic may not know yet: see [Progress.Done].
+func (p Progress) Evicted() bool { return len(p.Left) == 0 }
+
+// Done says that the node is empty and forgotten.
+func (p Progress) Done() bool { return len(p.Left) == 0 && len(p.Serving) == 0 }
+
+// Blocked are the pods that could not be evicted.
+func (p Progress) Blocked() []Pod {
+	var blocked []Pod
+	for _, pod := range p.Left {
+		if pod.Refused != "" {
+			blocked = append(blocked, pod)
+		}
+	}
+	return blocked
+}
+
+// Step evicts the pods of a cordoned node that are not on their way out yet, and says what is left. What the API server
+// refuses is in the Progress; an error says that it could not be asked.
+func Step(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, o Options) (Progress, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	staying := map[string]bool{} // namespace/name of pods that do not count
+	var counting []corev1.Pod
+	err := eachPod(ctx, kube, node.Name, func(pod *corev1.Pod) {
+		switch {
+		case pod.Spec.NodeName != node.Name:
+		case !counts(pod):
+			staying[pod.Namespace+"/"+pod.Name] = true
+		case lost(pod, node, o.Now()):
+		default:
+			counting = append(counting, corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, DeletionTimestamp: pod.DeletionTimestamp,
+			}})
+		}
+	})
+	if err != nil {
+		return Progress{}, err
+	}
+	var p Progress
+	if len(counting) == 0 {
+		p.Serving, err = serving(ctx, kube, node.Name, staying)
+		return p, err
+	}
+	left := make([]*Pod, len(counting))
+	errs := make([]error, len(counting))
+	var evicting sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i := range counting {
+		pod := &counting[i]
+		if pod.DeletionTimestamp != nil {
+			left[i] = &Pod{Namespace: pod.Namespace, Name: pod.Name, Deadline: pod.DeletionTimestamp.Time}
+			if !ready(node) { // its kubelet will not tell
+				p.Again = max(time.Millisecond, pod.DeletionTimestamp.Add(finalizing).Sub(o.Now()))
+			}
+			continue
+		}
+		slots <- struct{}{}
+		evicting.Go(func() {
+			defer func() { <-slots }()
+			left[i], errs[i] = evict(ctx, kube, pod, o)
+		})
+	}
+	evicting.Wait()
+	for _, pod := range left {
+		if pod != nil {
+			p.Left = append(p.Left, *pod)
+			if pod.Refused != "" {
+				p.Again = min(max(o.Now().Sub(o.Since)/8, againFirst), againMost)
+			}
+		}
+	}
+	if len(p.Left) == 0 && errors.Join(errs...) == nil { // all were gone before they could be evicted
+		p.Again = time.Millisecond
+		p.Serving, err = serving(ctx, kube, node.Name, staying)
+		return p, err
+	}
+	return p, errors.Join(errs...)
+}
+
+// Load is how many pods would have to leave a node.
+func Load(ctx context.Context, kube kubernetes.Interface, node string) (int, error) {
+	n := 0
+	err := eachPod(ctx, kube, node, func(pod *corev1.Pod) {
+		if counts(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			n++
+		}
+	})
+	return n, err
+}
+
+// eachPod calls each with the pods of a node.
+func eachPod(ctx context.Context, kube kubernetes.Interface, node string, each func(*corev1.Pod)) error {
+	_, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()},
+		kube.CoreV1().Pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
+			for i := range page.Items {
+				each(&page.Items[i])
+			}
+		})
+	if err != nil {
+		return fmt.Errorf("list the pods of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// counts says whether a node waits for the pod.
+func counts(pod *corev1.Pod) bool {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return false
+	}
+	owner := metav1.GetControllerOf(pod)
+	return owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != "apps/v1"
+}
+
+// lost says that a pod is on a node that cannot tell any more that it has ended, and its time is over.
+func lost(pod *corev1.Pod, node *corev1.Node, now time.Time) bool {
+	return pod.DeletionTimestamp != nil && !ready(node) && !now.Before(pod.DeletionTimestamp.Add(finalizing))
+}
+
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// evict evicts one pod: nil when it is gone.
+func evict(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Options) (*Pod, error) {
+	left := &Pod{Namespace: pod.Namespace, Name: pod.Name}
+	precondition := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	// The client of kubernetes.Interface would wait here, for ten seconds, when the API server asks to try again later.
+	err := kube.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").MaxRetries(0).
+		Body(&policyv1.Eviction{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: precondition,
+		}).Do(ctx).Error()
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return left, nil
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // gone, or another of its name: the next step sees which
+		return nil, nil
+	case !errors.As(err, &status): // not an answer
+		return left, fmt.Errorf("evict pod %s: %w", left, err)
+	case !o.Force || busy(err):
+		left.Refused = said(err)
+		return left, nil
+	}
+	err = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *precondition)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil, nil
+	case errors.As(err, &status):
+		left.Refused = said(err)
+	case err != nil:
+		return left, fmt.Errorf("delete pod %s: %w", left, err)
+	}
+	return left, nil
+}
+
+// busy says that the API server had no time to answer, which is no word about the pod.
+func busy(err error) bool {
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
+}
+
+// said is what the API server said, with the reasons behind it.
+func said(err error) string {
+	text := err.Error()
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			if cause.Message != "" {
+				text += " " + cause.Message
+			}
+		}
+	}
+	return text
+}
+
+// serving are the EndpointSlices of Services that still have endpoints on the node. Those that users write are theirs to clear.
+func serving(ctx context.Context, kube kubernetes.Interface, node string, staying map[string]bool) ([]string, error) {
+	var names []string
+	_, err := client.EachPage(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=endpointslice-controller.k8s.io"},
+		kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List, func(page *discoveryv1.EndpointSliceList) {
+			for _, slice := range page.Items {
+				if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
+					return e.NodeName != nil && *e.NodeName == node && e.TargetRef != nil && e.TargetRef.Kind == "Pod" && !staying[slice.Namespace+"/"+e.TargetRef.Name]
+				}) {
+					names = append(names, slice.Namespace+"/"+slice.Name)
+				}
+			}
+		})
+	if err != nil {
+		return nil, fmt.Errorf("list EndpointSlices: %w", err)
+	}
+	return names, nil
+}
+
+// patch changes a node as its field manager, if it is still the one that was seen.
+func patch(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, manager string, change map[string]any) error {
+	metadata, _ := change["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		change["metadata"] = metadata
+	}
+	metadata["uid"] = node.UID // another node of its name is not the one that was meant
+	body, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = kube.CoreV1().Nodes().Patch(ctx, node.Name, strategic, body, metav1.PatchOptions{FieldManager: manager})
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) && !sameNode(ctx, kube, node) { // a UID cannot be changed
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,266 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/controller/nodegroup/drain"
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// reserve is what of the two minutes' notice of a spot instance is kept for draining: then it begins, whether a replacement is Ready or not.
+const reserve = time.Minute
+
+var crashDeparted = crash.At("nodegroup/departure-drained")
+
+// drainTerminating lets instances into service once their nodes are Ready, and drains those that leave for another reason than an update: because the Auto
+// Scaling group scales in, balances its zones or is told to by somebody, because EC2 takes a spot instance back, or because the node group is
+// deleted. All of them are cordoned before the first is drained. PodDisruptionBudgets are honoured for the drain timeout and not longer.
+// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
+func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err error) {
+	if g.asg == nil {
+		g.state.Leaving = nil
+		return 0, nil
+	}
+	g.forgetTerminated()
+	if err := g.cancelReturned(ctx); err != nil {
+		return 0, err
+	}
+	again, err := g.completeLaunches(ctx)
+	if err != nil {
+		return 0, err
+	}
+	wait = sooner(wait, again)
+
+	var leaving []member
+	began := false
+	for _, m := range g.members {
+		l, known := g.leaving(m)
+		why := ""
+		switch m.Instance.LifecycleState {
+		case astypes.LifecycleStateTerminatingWait:
+			if why = whyScaleIn; g.row.Deleting {
+				why = whyDelete
+			}
+		case astypes.LifecycleStateInService:
+			if known && l.Why == whyUpdate && g.state.Roll == nil { // the update is over
+				if err := g.cancelLeaving(ctx, m); err != nil {
+					return 0, err
+				}
+				continue
+			}
+			if known && l.Why != whySpot {
+				continue // an update or a repair drains it
+			}
+			interrupted, err := g.interrupted(ctx, m)
+			if err != nil {
+				return 0, err
+			}
+			if interrupted.IsZero() {
+				continue
+			}
+			why = whySpot
+		default:
+			continue
+		}
+		if !known {
+			g.startLeaving(m, why)
+			began = true
+		}
+		leaving = append(leaving, m)
+	}
+	if began {
+		if err := g.saveState(ctx); err != nil {
+			return 0, err
+		}
+		crashLeaving.Here()
+	}
+	for _, m := range leaving {
+		if g.kube != nil && m.Node != nil {
+			if err := drain.Cordon(ctx, g.kube, m.Node, agent); err != nil {
+				return 0, err
+			}
+		}
+	}
+	var errs []error
+	for _, m := range leaving {
+		again, err := g.drainMember(ctx, m)
+		wait, errs = sooner(wait, again), append(errs, err)
+	}
+	return wait, errors.Join(errs...)
+}
+
+// drainMember drains one member that leaves, and lets the Auto Scaling group have it then.
+func (g *group) drainMember(ctx context.Context, m member) (time.Duration, error) {
+	if m.Instance.LifecycleState == astypes.LifecycleStateInService {
+		at, err := g.interrupted(ctx, m)
+		if err != nil {
+			return 0, err
+		}
+		if rest := at.Add(-reserve).Sub(g.c.now()); rest > 0 && !g.replaced() {
+			return rest, nil
+		}
+		e, err := g.continueDrain(ctx, m, false)
+		if e.done || e.late {
+			e.again = 0 // EC2 takes it, and the group sees that it is gone
+		}
+		return e.again, err
+	}
+	if l := g.state.Leaving[m.ID()]; l.Terminated.IsZero() {
+		e, err := g.continueDrain(ctx, m, false)
+		if err != nil || !e.done && !e.late {
+			return e.again, err
+		}
+		if !e.done {
+			g.c.log.Warn("a node goes with pods that do not end", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "pods", e.left, "endpoints", e.to, "after", g.c.now().Sub(l.Since).Round(time.Second))
+		}
+		crashDeparted.Here()
+	}
+	return 0, g.completeHook(ctx, m.ID(), terminateHook)
+}
+
+// interrupted is when EC2 takes a spot instance that it gave notice; zero when it gave none.
+func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
+	row, err := g.c.instances.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
+	if ignoreNotFound(err) != nil {
+		return time.Time{}, err
+	}
+	return row.Value.SpotInterruption, nil
+}
+
+// replaced says that there are as many Ready nodes as are desired without those that leave.
+func (g *group) replaced() bool {
+	var n int32
+	for _, m := range g.members {
+		if g.counts(m) {
+			n++
+		}
+	}
+	return n >= aws.ToInt32(g.asg.DesiredCapacity)
+}
+
+// completeLaunches lets instances into service whose nodes are Ready, and those that have had the time to be: the Auto Scaling group, which takes old instances away
+// only when new ones are in service, waits for nodes and not just for machines.
+func (g *group) completeLaunches(ctx context.Context) (wait time.Duration, err error) {
+	now := g.c.now()
+	for _, m := range g.members {
+		if m.Instance.LifecycleState != astypes.LifecycleStatePendingWait {
+			continue
+		}
+		if !ready(m.Node) {
+			row, err := g.c.members.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
+			if ignoreNotFound(err) != nil {
+				return 0, err
+			}
+			if rest := waiting(row.Value).Add(g.c.o.JoinTimeout).Sub(now); err == nil && rest > 0 && !g.row.Deleting {
+				wait = sooner(wait, rest)
+				continue
+			}
+		} else if _, leaving := g.leaving(m); g.kube != nil && !leaving && g.state.Roll == nil && drain.Cordoned(m.Node) {
+			// It left for the warm pool, and is back.
+			if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
+				return 0, err
+			}
+		}
+		if err := g.completeHook(ctx, m.ID(), launchHook); err != nil {
+			return 0, err
+		}
+	}
+	if g.asg.WarmPoolConfiguration == nil {
+		return wait, nil
+	}
+	again, err := g.completeWarmPool(ctx)
+	return sooner(wait, again), err
+}
+
+// cancelReturned takes back that nodes leave that left for the warm pool and were back before anybody saw them there.
+func (g *group) cancelReturned(ctx context.Context) error {
+	for _, m := range g.members {
+		if l, leaving := g.leaving(m); leaving && l.Why == whyScaleIn && serves(m) {
+			if err := g.cancelLeaving(ctx, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// waiting is since when an instance waits for the launch hook: one that comes from the warm pool was launched long before.
+func waiting(i record.AutoScalingInstance) time.Time {
+	for _, a := range i.Actions {
+		if a.Hook == launchHook {
+			return a.StartedAt
+		}
+	}
+	return i.LaunchedAt
+}
+
+// bootPause is between two looks at an instance that boots for the warm pool.
+const bootPause = time.Second
+
+// completeWarmPool lets instances into the warm pool once they have booted and run their user data, and out of it when it shrinks: they have no pods. Their
+// kubelets do not start before they leave the pool for the group (internal/guest/warmpool).
+// https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html
+func (g *group) completeWarmPool(ctx context.Context) (wait time.Duration, err error) {
+	out, err := g.scaling.DescribeWarmPool(ctx, &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: g.asg.AutoScalingGroupName})
+	if err != nil {
+		return 0, fmt.Errorf("describe the warm pool of Auto Scaling group %s: %w", aws.ToString(g.asg.AutoScalingGroupName), err)
+	}
+	for _, i := range out.Instances {
+		id, hook := aws.ToString(i.InstanceId), terminateHook
+		switch i.LifecycleState {
+		case astypes.LifecycleStateWarmedPendingWait:
+			hook = launchHook
+			booted, err := g.booted(ctx, id)
+			if err != nil {
+				return 0, err
+			}
+			if !booted {
+				wait = sooner(wait, bootPause)
+				continue
+			}
+		case astypes.LifecycleStateWarmedTerminatingWait:
+		default:
+			continue
+		}
+		if err := g.completeHook(ctx, id, hook); err != nil {
+			return 0, err
+		}
+	}
+	return wait, nil
+}
+
+// booted says that an instance has come up and run its user data, or has had as long as a node for it.
+func (g *group) booted(ctx context.Context, id string) (bool, error) {
+	key := record.EC2Key(g.row.Account, g.row.Region, id)
+	row, err := g.c.members.Get(ctx, key)
+	if ignoreNotFound(err) != nil {
+		return false, err
+	}
+	if err == nil && g.c.now().After(waiting(row.Value).Add(g.c.o.JoinTimeout)) {
+		return true, nil
+	}
+	machine, err := g.c.machines.Get(ctx, key)
+	return err == nil && machine.Value.InstanceStatus == ec2types.SummaryStatusOk && machine.Value.UserData != "running", ignoreNotFound(err)
+}
+
+// completeHook lets an instance that waits for a hook go on. One that does not wait any more is no error.
+func (g *group) completeHook(ctx context.Context, instance, hook string) error {
+	_, err := g.scaling.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
+		AutoScalingGroupName: g.asg.AutoScalingGroupName, LifecycleHookName: &hook, InstanceId: &instance, LifecycleActionResult: aws.String("CONTINUE"),
+	})
+	var api smithy.APIError
+	if err == nil || errors.As(err, &api) && api.ErrorCode() == "ValidationError" { // another's hook holds it
+		return nil
+	}
+	return fmt.Errorf("complete %s of instance %s: %w", hook, instance, err)
+}

@@ -1,0 +1,75 @@
+package nodegroup
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+)
+
+// waitForNodes sees instances become Ready nodes, and says which have not in time. A group is created once as many nodes are Ready as are desired.
+func (g *group) waitForNodes(context.Context) (after time.Duration, err error) {
+	now := g.c.now()
+	joining := map[string]time.Time{}
+	readyNodes := int32(0)
+	var silent, ill []string // that are late: no node at all, and nodes that are not Ready
+	for _, m := range g.members {
+		if !serves(m) {
+			continue
+		}
+		if ready(m.Node) {
+			readyNodes++
+			continue
+		}
+		since, known := g.state.Joining[m.ID()]
+		if !known && g.state.Created && m.Instance.LifecycleState == astypes.LifecycleStateInService {
+			continue // it was Ready before: that is for node auto repair
+		}
+		if !known {
+			since = now
+		}
+		joining[m.ID()] = since
+		if rest := since.Add(g.c.o.JoinTimeout).Sub(now); rest > 0 {
+			after = sooner(after, rest)
+		} else if m.Node == nil {
+			silent = append(silent, m.ID())
+		} else {
+			ill = append(ill, m.ID())
+		}
+	}
+	if len(joining) == 0 {
+		joining = nil
+	}
+	if !maps.Equal(joining, g.state.Joining) {
+		g.state.Joining = joining
+	}
+	late := func(message string, ids []string) {
+		if len(ids) > 0 {
+			slices.Sort(ids)
+			g.issues.add(ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: &message, ResourceIds: ids})
+		}
+	}
+	late("Instances failed to join the kubernetes cluster", silent)
+	late("Unhealthy nodes in the kubernetes cluster", ill)
+	switch {
+	case g.state.Created || g.state.Failed || g.asg == nil:
+	case len(silent)+len(ill) > 0:
+		g.failCreation()
+	case readyNodes >= aws.ToInt32(g.asg.DesiredCapacity) && g.server != nil && !g.blocked:
+		g.state.Created = true
+		g.c.log.Info("node group is active", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "nodes", readyNodes, "after", now.Sub(g.row.CreatedAt).Round(time.Millisecond))
+	}
+	return after, nil
+}
+
+// failCreation ends the creation.
+func (g *group) failCreation() {
+	if !g.state.Created && !g.state.Failed {
+		g.state.Failed = true
+		g.c.log.Warn("node group could not be created", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "issues", len(g.issues))
+	}
+}

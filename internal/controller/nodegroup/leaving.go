@@ -1,0 +1,188 @@
+package nodegroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/coracle-eks/coracle/internal/controller/nodegroup/drain"
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Why a node leaves, in record.NodegroupLeaving.
+const (
+	whyUpdate  = "update"
+	whyScaleIn = "scale-in" // by scaling in, balancing zones, an instance refresh, or a user: the Auto Scaling group's affair
+	whySpot    = "spot"
+	whyRepair  = "repair"
+	whyDelete  = "delete"
+)
+
+// forgetting is how long the traffic of a drained node is waited for at most. EKS waits that long in any case.
+// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html#managed-node-update-upgrade
+const forgetting = time.Minute
+
+// ofDeletion is how long a node of a group that is deleted is drained at most: "a few minutes", as EKS says.
+// https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
+const ofDeletion = 5 * time.Minute
+
+var (
+	crashLeaving    = crash.At("nodegroup/leaving-recorded")
+	crashDrained    = crash.At("nodegroup/node-drained")
+	crashTerminated = crash.At("nodegroup/termination-recorded")
+)
+
+// startLeaving records that a member is on its way out, before anything is done to its node.
+func (g *group) startLeaving(m member, why string) {
+	if g.state.Leaving == nil {
+		g.state.Leaving = map[string]record.NodegroupLeaving{}
+	}
+	l := record.NodegroupLeaving{Why: why, Since: g.c.now()}
+	if m.Node != nil {
+		l.Node, l.Cordoned = m.Node.Name, !m.Node.Spec.Unschedulable || g.state.Roll != nil && slices.Contains(g.state.Roll.Cordoned, m.ID())
+	}
+	g.state.Leaving[m.ID()] = l
+}
+
+// leaving says whether a member is on its way out, and why.
+func (g *group) leaving(m member) (record.NodegroupLeaving, bool) {
+	l, ok := g.state.Leaving[m.ID()]
+	return l, ok
+}
+
+// emptying is how far a drain has come.
+type emptying struct {
+	done  bool          // nothing is left, and the node's traffic has forgotten it
+	late  bool          // it took the drain timeout
+	left  []drain.Pod   // what is still there
+	to    []string      // EndpointSlices that still send traffic to it
+	again time.Duration // when to look again although nothing is heard
+}
+
+// continueDrain takes the next step of draining a member.
+func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptying, error) {
+	l := g.state.Leaving[m.ID()]
+	limit := g.c.o.DrainTimeout
+	if g.row.Deleting {
+		limit = min(limit, ofDeletion)
+	}
+	rest := l.Since.Add(limit).Sub(g.c.now())
+	e := emptying{late: rest <= 0, again: rest}
+	if g.kube == nil {
+		return e, nil // its API server is away, and says when it is back
+	}
+	if m.Node == nil {
+		e.done = true // it never joined, or its node is gone with its pods
+		return e, nil
+	}
+	if l.Node == "" { // it has joined meanwhile
+		l.Node, l.Cordoned = m.Node.Name, !m.Node.Spec.Unschedulable
+	}
+	if err := drain.Cordon(ctx, g.kube, m.Node, agent); err != nil {
+		return e, err
+	}
+	g.server.evictions.listen(m.Node.Name, g.row.Key())
+	p, err := drain.Step(ctx, g.kube, m.Node, drain.Options{Force: force, Since: l.Since, Now: g.c.now})
+	if err != nil {
+		return e, err
+	}
+	l.Blocked = nil
+	for _, pod := range p.Blocked() {
+		l.Blocked = append(l.Blocked, pod.String())
+	}
+	e.done, e.left, e.to = p.Done(), p.Left, p.Serving
+	// Budgets are met by pods elsewhere, and the last nodes of a cluster have no elsewhere.
+	e.late = e.late || g.row.Deleting && len(p.Left) > 0 && len(l.Blocked) == len(p.Left) && !g.refuge()
+	e.again = sooner(sooner(rest, p.Again), attention/2) // who listens has to say so
+	if p.Evicted() {
+		if l.Drained.IsZero() {
+			l.Drained = g.c.now()
+		}
+		rest = l.Drained.Add(forgetting).Sub(g.c.now())
+		e.done = e.done || rest <= 0
+		e.again = sooner(rest, e.again)
+	} else {
+		l.Drained = time.Time{} // another came, that tolerates a cordoned node
+	}
+	g.state.Leaving[m.ID()] = l
+	if e.done {
+		crashDrained.Here()
+	}
+	return e, nil
+}
+
+// refuge says that the cluster has a node outside of the group that takes pods.
+func (g *group) refuge() bool {
+	return slices.ContainsFunc(g.server.nodes.List(), func(o any) bool {
+		n := o.(*corev1.Node)
+		return ready(n) && !n.Spec.Unschedulable && !slices.ContainsFunc(g.members, func(m member) bool { return m.ID() == instanceOf(n) })
+	})
+}
+
+// cancelLeaving uncordons a member that is to stay.
+func (g *group) cancelLeaving(ctx context.Context, m member) error {
+	if m.Node != nil && g.state.Leaving[m.ID()].Cordoned {
+		if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
+			return err
+		}
+	}
+	delete(g.state.Leaving, m.ID())
+	return nil
+}
+
+// terminate has the Auto Scaling group terminate a member that was drained, with one less desired or another in its place. It may be repeated: an
+// instance is terminated once.
+func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
+	l := g.state.Leaving[m.ID()]
+	if l.Terminated.IsZero() {
+		l.Terminated = g.c.now()
+		g.state.Leaving[m.ID()] = l
+		if err := g.saveState(ctx); err != nil {
+			return err
+		}
+		crashTerminated.Here()
+		g.c.log.Info("node is drained", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "node", l.Node, "instance", m.ID(), "why", l.Why, "after", l.Terminated.Sub(l.Since).Round(time.Millisecond))
+	}
+	_, err := g.scaling.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+		InstanceId: m.Instance.InstanceId, ShouldDecrementDesiredCapacity: &decrement,
+	})
+	if err != nil {
+		return fmt.Errorf("terminate instance %s: %w", m.ID(), err)
+	}
+	return g.describeScalingGroup(ctx)
+}
+
+// serves says that a member is in service or on its way there.
+func serves(m member) bool {
+	return slices.Contains([]astypes.LifecycleState{
+		astypes.LifecycleStatePending, astypes.LifecycleStatePendingWait, astypes.LifecycleStatePendingProceed,
+		astypes.LifecycleStateInService, astypes.LifecycleStateEnteringStandby, astypes.LifecycleStateStandby,
+	}, m.Instance.LifecycleState)
+}
+
+// stays says that a member serves and was not told to go: the Auto Scaling group may take a moment to act on that.
+func (g *group) stays(m member) bool {
+	l, _ := g.leaving(m)
+	return serves(m) && l.Terminated.IsZero()
+}
+
+// counts says that a member serves, with a Ready node, and is to stay.
+func (g *group) counts(m member) bool {
+	_, leaving := g.leaving(m)
+	return !leaving && serves(m) && ready(m.Node)
+}
+
+// forgetTerminated forgets nodes that were terminated.
+func (g *group) forgetTerminated() {
+	for id := range g.state.Leaving {
+		if !slices.ContainsFunc(g.members, func(m member) bool { return m.ID() == id }) {
+			delete(g.state.Leaving, id)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package nodegroup
+
+import (
+	"errors"
+	"slices"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+)
+
+// problem is an error that the group's owner can do something about: it is shown as an issue instead of being logged.
+type problem struct{ issue ekstypes.Issue }
+
+func (p *problem) Error() string { return string(p.issue.Code) + ": " + *p.issue.Message }
+
+// code is the AWS error code of err, "" when it has none.
+func code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// message is what AWS says of err, or err itself.
+func message(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorMessage()
+	}
+	return err.Error()
+}
+
+// issues are what is wrong with a group.
+type issues []ekstypes.Issue
+
+// add adds an issue, or adds its resources to an issue with the same code and message.
+func (i *issues) add(issue ekstypes.Issue) {
+	for n, have := range *i {
+		if have.Code == issue.Code && *have.Message == *issue.Message {
+			for _, id := range issue.ResourceIds {
+				if !slices.Contains(have.ResourceIds, id) {
+					(*i)[n].ResourceIds = append(slices.Clone((*i)[n].ResourceIds), id)
+				}
+			}
+			return
+		}
+	}
+	*i = append(*i, issue)
+}
+
+// recordIssue records an error that the owner of the group can fix as a health issue, and returns any other error.
+func (g *group) recordIssue(err error) error {
+	if err == nil {
+		return nil
+	}
+	var p *problem
+	if errors.As(err, &p) {
+		g.issues.add(p.issue)
+		g.blocked = true
+		return nil
+	}
+	issue := ekstypes.Issue{Message: ptr(message(err)), ResourceIds: []string{g.row.Name}}
+	switch code(err) {
+	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OptInRequired":
+		issue.Code = ekstypes.NodegroupIssueCodeAccessDenied
+	case "LaunchTemplateLimitExceeded":
+		issue.Code = ekstypes.NodegroupIssueCodeEc2LaunchTemplateMaxLimitExceeded
+	case "VersionLimitExceeded":
+		issue.Code = ekstypes.NodegroupIssueCodeEc2LaunchTemplateVersionMaxLimitExceeded
+	case "LimitExceeded":
+		issue.Code = ekstypes.NodegroupIssueCodeLimitExceeded
+	case "InvalidSubnetID.NotFound":
+		issue.Code = ekstypes.NodegroupIssueCodeEc2SubnetNotFound
+	case "InvalidGroup.NotFound", "InvalidGroupId.Malformed":
+		issue.Code = ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound
+	default:
+		return err
+	}
+	g.issues.add(issue)
+	g.blocked = true
+	return nil
+}

@@ -1,0 +1,92 @@
+package nodegroup
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/coracle-eks/coracle/internal/controller/nodegroup/drain"
+	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+var (
+	crashScaledUp = crash.At("nodegroup/scaled-up")
+	crashCordoned = crash.At("nodegroup/cordons-recorded")
+)
+
+// scaleUp is the second phase: the Auto Scaling group grows, until a new node is Ready in every zone in which there is an old one, and no new one is
+// not. The old ones are cordoned then.
+func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
+	r := g.state.Roll
+	largest, desired := *r.Before.MaxSize+r.Added, *r.Before.DesiredSize+r.Added
+	if err := g.setSizes(ctx, max(largest, aws.ToInt32(g.asg.MaxSize)), max(desired, aws.ToInt32(g.asg.DesiredCapacity))); err != nil {
+		return 0, err
+	}
+	crashScaledUp.Here()
+	missing := map[string]bool{} // zones
+	for _, m := range g.members {
+		if m.Old && serves(m) {
+			missing[m.zone()] = true
+		}
+	}
+	fresh, unready := 0, false
+	for _, m := range g.members {
+		switch {
+		case m.Old || !serves(m):
+		case g.counts(m) && g.labelled(m):
+			delete(missing, m.zone())
+			fresh++
+		default:
+			unready = true
+		}
+	}
+	// A group that has all that it is to have launches no more: zones that old nodes were crowded in get theirs when those go.
+	if unready || fresh == 0 || len(missing) > 0 && g.unlaunched() > 0 {
+		if rest := g.waitForReady(); rest > 0 {
+			return rest, nil
+		}
+		return 0, g.failJoin(ctx)
+	}
+	if err := g.cordonOld(ctx); err != nil {
+		return 0, err
+	}
+	return 0, g.startPhase(ctx, record.NodegroupUpgrade)
+}
+
+// labelled says that a node has the labels by which EKS knows its own. Those of the user's own images have what their user data gives them.
+func (g *group) labelled(m member) bool {
+	return g.custom() || m.Node.Labels[groupLabel] == g.row.Name && m.Node.Labels["eks.amazonaws.com/nodegroup-image"] != ""
+}
+
+// cordonOld makes the old nodes unschedulable and takes them out of load balancers, and remembers those that it did so to.
+func (g *group) cordonOld(ctx context.Context) error {
+	r := g.state.Roll
+	var cordon []member
+	for _, m := range g.members {
+		if !m.Old || m.Node == nil || !serves(m) {
+			continue
+		}
+		if !m.Node.Spec.Unschedulable && !slices.Contains(r.Cordoned, m.ID()) {
+			r.Cordoned = append(r.Cordoned, m.ID())
+		}
+		if slices.Contains(r.Cordoned, m.ID()) && !drain.Cordoned(m.Node) {
+			cordon = append(cordon, m)
+		}
+	}
+	if len(cordon) == 0 {
+		return nil
+	}
+	if err := g.saveState(ctx); err != nil {
+		return err
+	}
+	crashCordoned.Here()
+	for _, m := range cordon {
+		if err := drain.Cordon(ctx, g.kube, m.Node, agent); err != nil {
+			return err
+		}
+	}
+	return nil
+}

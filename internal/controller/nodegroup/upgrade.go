@@ -1,0 +1,132 @@
+package nodegroup
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/controller/nodegroup/drain"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// upgrade is the third phase: old nodes are picked at random, drained, and terminated through the Auto Scaling group, until there are none. At no time are
+// more being drained than may be unavailable, and no node that serves is picked while too many are missing for another reason: a node that
+// was terminated counts until another has come for it.
+func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
+	if err := g.suspendBalancing(ctx); err != nil {
+		return 0, err
+	}
+	nodes := g.wanted()
+	if g.row.UpdateConfig.UpdateStrategy != ekstypes.NodegroupUpdateStrategiesMinimal {
+		if err := g.cordonOld(ctx); err != nil {
+			return 0, err
+		}
+	}
+	candidates, err := g.pickNodes(ctx, unavailable(g.row.UpdateConfig, nodes), nodes)
+	if err != nil {
+		return 0, err
+	}
+	var again time.Duration
+	var stuck []string
+	var left []drain.Pod
+	old, draining := 0, 0
+	for _, m := range g.members {
+		if !m.Old {
+			continue
+		}
+		old++
+		l, leaving := g.leaving(m)
+		if !leaving || l.Why != whyUpdate || !serves(m) {
+			continue
+		}
+		if l.Terminated.IsZero() {
+			e, err := g.continueDrain(ctx, m, g.last.Force)
+			if err != nil {
+				return 0, err
+			}
+			if !e.done && e.late && !g.last.Force {
+				stuck, left = append(stuck, l.Node), append(left, e.left...)
+			}
+			if !e.done && !(e.late && g.last.Force) {
+				draining++
+				again = sooner(again, e.again)
+				continue
+			}
+		}
+		if err := g.terminate(ctx, m, g.surplus(nodes)); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case len(stuck) > 0:
+		return 0, g.failEviction(ctx, stuck, left)
+	case old == 0:
+		return 0, g.startPhase(ctx, record.NodegroupScaleDown)
+	case draining > 0 || candidates == 0: // the last ones go: their rows tell
+		g.state.Roll.Waiting = time.Time{}
+		return again, nil
+	}
+	if rest := g.waitForReady(); rest > 0 {
+		return rest, nil
+	}
+	return 0, g.failJoin(ctx)
+}
+
+// pickNodes lets old nodes leave, as many as may be unavailable beside those that are, in a random order but for those that serve nobody, which go first. It
+// gives back how many are left to be picked.
+func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err error) {
+	var old []member
+	var draining, available int32
+	for _, m := range shuffled(g.members) {
+		l, leaving := g.leaving(m)
+		if g.counts(m) {
+			available++
+		}
+		if leaving && l.Why == whyUpdate && g.stays(m) {
+			draining++
+		}
+		if m.Old && g.stays(m) && (!leaving || l.Why == whyRepair) {
+			old = append(old, m)
+		}
+	}
+	slices.SortStableFunc(old, func(a, b member) int { return rank(ready(a.Node)) - rank(ready(b.Node)) })
+	left = len(old)
+	for _, m := range old {
+		if draining >= most || ready(m.Node) && available-1 < nodes-most {
+			break
+		}
+		if g.counts(m) {
+			available--
+		}
+		g.startLeaving(m, whyUpdate)
+		draining++
+		left--
+	}
+	if left == len(old) {
+		return left, nil
+	}
+	err = g.saveState(ctx)
+	crashLeaving.Here()
+	return left, err
+}
+
+// surplus says that the next old node need not be replaced: there are as many new ones, or will be, as there are to be.
+func (g *group) surplus(nodes int32) bool {
+	fresh := g.unlaunched()
+	for _, m := range g.members {
+		if !m.Old && g.stays(m) {
+			fresh++
+		}
+	}
+	return fresh >= nodes && aws.ToInt32(g.asg.DesiredCapacity) > nodes
+}
+
+func rank(last bool) int {
+	if last {
+		return 1
+	}
+	return 0
+}

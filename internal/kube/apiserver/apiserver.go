@@ -1,0 +1,240 @@
+// Package apiserver keeps connections to the API servers of clusters open for controllers.
+//
+// [Connections] belong to one user of EKS, such as eks:node-manager. While [Connections.Follow] runs, every cluster whose
+// control plane is ready, and in which the user has something to do, has one [Connection], with a watch that its owner runs
+// on it; [Connections.Get] returns it. A connection that fails is opened again, after a delay that grows to two seconds: an
+// API server that restarts is available by then. An idle connection costs a socket and one bookmark per minute.
+//
+// The package reads the tables of clusters and control planes and writes nothing.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Options are what Connections need. All are required, except those marked optional.
+type Options struct {
+	Store *store.Store
+	// Config returns the client configuration of a user for the API server of a cluster.
+	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
+	// User is the user name, such as "eks:node-manager", and Agent the user agent in the audit log.
+	User, Agent string
+	// What names the work, for logs: "watch nodes".
+	What string
+	// Wanted reports whether there is something to do in the cluster with the given key; always when nil. It is called again
+	// for each key from Wakes, a source of keys of clusters. Both are optional.
+	Wanted func(ctx context.Context, key string) bool
+	Wakes  reconcile.Source
+	Log    *slog.Logger // slog.Default() when nil
+}
+
+// Connection is a connection to the API server of a cluster.
+type Connection struct {
+	Key     string // of the cluster
+	Cluster record.Cluster
+	// Config and HTTP create clients of client-go. They share one network connection, which is closed with this Connection:
+	// client-go's own transport cache would keep it, and its certificate, forever.
+	Config *rest.Config
+	HTTP   *http.Client
+}
+
+// Connections are the connections of one user. Create them with [New].
+type Connections[T any] struct {
+	o        Options
+	clusters store.Table[record.Cluster]
+	planes   store.Table[record.ControlPlane]
+
+	mu    sync.Mutex
+	open  map[string]T
+	since map[string]failure
+}
+
+type failure struct {
+	at  time.Time
+	err error
+}
+
+// New returns Connections, none of which is open yet.
+func New[T any](o Options) *Connections[T] {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Connections[T]{
+		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store), open: map[string]T{}, since: map[string]failure{},
+	}
+}
+
+// Get returns what Work opened for the cluster with the given key; false while there is no connection.
+func (c *Connections[T]) Get(key string) (T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.open[key]
+	return t, ok
+}
+
+// Failing returns since when, and why, the connection to a cluster has failed; zero when it is open, or is opened for the first
+// time.
+func (c *Connections[T]) Failing(key string) (time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since[key].at, c.since[key].err
+}
+
+// Work is what the owner of Connections does with one until ctx ends or the API server goes away. It calls open, once, with what Get is to
+// give to others, as soon as the connection serves.
+type Work[T any] func(ctx context.Context, k *Connection, open func(T)) error
+
+// worker is what works on one cluster.
+type worker struct {
+	clusterID, endpoint string
+	stop                context.CancelFunc
+	done                chan struct{}
+}
+
+// Follow works on every cluster until ctx ends.
+func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
+	var mu sync.Mutex // of running: two sources tell
+	running := map[string]worker{}
+	end := func(key string) {
+		if w, ok := running[key]; ok {
+			w.stop()
+			<-w.done
+			delete(running, key)
+		}
+	}
+	look := func(key string) {
+		mu.Lock()
+		defer mu.Unlock()
+		row, err := c.planes.Get(ctx, key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			c.o.Log.Error("cannot "+c.o.What, "cluster", key, "error", err)
+			return
+		}
+		plane := row.Value // of no cluster, if the row is gone
+		wanted := plane.Ready && (c.o.Wanted == nil || c.o.Wanted(ctx, key))
+		if was, ok := running[key]; ok && wanted && was.clusterID == plane.ClusterID && was.endpoint == plane.Endpoint {
+			return
+		}
+		end(key)
+		if !wanted || ctx.Err() != nil {
+			return
+		}
+		within, stop := context.WithCancel(ctx)
+		w := worker{plane.ClusterID, plane.Endpoint, stop, make(chan struct{})}
+		running[key] = w
+		go func() {
+			defer close(w.done)
+			c.keepConnected(within, key, w.clusterID, work)
+		}()
+	}
+	var telling sync.WaitGroup
+	if c.o.Wakes != nil {
+		telling.Go(func() { c.o.Wakes(ctx, look) })
+	}
+	c.planes.Notify(ctx, "", look)
+	telling.Wait()
+	for _, w := range running {
+		w.stop()
+	}
+	for _, w := range running {
+		<-w.done
+	}
+}
+
+// The pause before a connection that failed is made anew.
+const (
+	againFirst = 50 * time.Millisecond
+	againMost  = 2 * time.Second
+)
+
+// keepConnected stays connected to one cluster until ctx ends or the cluster is gone.
+func (c *Connections[T]) keepConnected(ctx context.Context, key, clusterID string, work Work[T]) {
+	wait, warned := againFirst, false
+	defer c.clearFailure(key)
+	for ctx.Err() == nil {
+		k, err := c.connect(ctx, key, clusterID)
+		if errors.Is(err, store.ErrNotFound) {
+			return
+		}
+		if err == nil {
+			err = work(ctx, k, func(t T) {
+				wait, warned = againFirst, false
+				c.clearFailure(key)
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.open[key] = t
+			})
+			c.mu.Lock()
+			delete(c.open, key)
+			c.mu.Unlock()
+			utilnet.CloseIdleConnectionsFor(k.HTTP.Transport)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		c.recordFailure(key, err)
+		if wait >= againMost && !warned {
+			warned = true
+			c.o.Log.Warn("cannot "+c.o.What+"; trying on", "cluster", key, "error", err)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+		wait = min(2*wait, againMost)
+	}
+}
+
+func (c *Connections[T]) recordFailure(key string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.since[key].at
+	if at.IsZero() {
+		at = time.Now()
+	}
+	c.since[key] = failure{at, err}
+}
+
+func (c *Connections[T]) clearFailure(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.since, key)
+}
+
+// connect makes a connection of its own.
+func (c *Connections[T]) connect(ctx context.Context, key, clusterID string) (*Connection, error) {
+	row, err := c.clusters.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if row.Value.ID != clusterID {
+		return nil, fmt.Errorf("cluster %s: %w", key, store.ErrNotFound)
+	}
+	config, err := c.o.Config(ctx, row.Value, c.o.User)
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = c.o.Agent
+	connections, err := client.HTTP(config, row.Value.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &Connection{Key: key, Cluster: row.Value, Config: config, HTTP: connections}, nil
+}
