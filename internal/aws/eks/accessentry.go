@@ -3,15 +3,18 @@ package eks
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/uuid"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -50,60 +53,25 @@ const (
 	sessionNameRaw = "{{SessionNameRaw}}"
 )
 
-// principal is an IAM identity, from its ARN.
-type principal struct {
-	arn, account string
-	kind         string // role, user or root
-	path         string // "/" or "/teams/tooling/"; of a role or user
-	name         string // without the path; empty for root
-}
-
-var principalARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):(?:(root)|(role|user)(/(?:[\x21-\x7e]+/)?)([\w+=,.@-]{1,64}))$`)
-
-func parsePrincipal(arn string) (principal, bool) {
-	m := principalARN.FindStringSubmatch(arn)
-	if m == nil {
-		return principal{}, false
+// defaultUsername returns the Kubernetes user that EKS chooses for a STANDARD entry. A role's path is not part of it.
+func defaultUsername(p principal.Principal) string {
+	if p.Kind == "role" {
+		return "arn:" + strings.Split(p.ARN, ":")[1] + ":sts::" + p.Account + ":assumed-role/" + p.Name + "/" + sessionName
 	}
-	if m[2] != "" {
-		return principal{arn: arn, account: m[1], kind: m[2]}, true
-	}
-	return principal{arn: arn, account: m[1], kind: m[3], path: m[4], name: m[5]}, true
-}
-
-func (p principal) serviceLinked() bool {
-	return p.kind == "role" && strings.HasPrefix(p.path, "/aws-service-role/")
-}
-
-// username is the Kubernetes user that EKS chooses for a STANDARD entry. A role's path is not part of it.
-func (p principal) username() string {
-	if p.kind == "role" {
-		return "arn:" + strings.Split(p.arn, ":")[1] + ":sts::" + p.account + ":assumed-role/" + p.name + "/" + sessionName
-	}
-	return p.arn
-}
-
-// entryARN is the ARN of an access entry: access-entry/<cluster>/<role|user>/<account>/<name>/<uuid>.
-func entryARN(at place, e record.AccessEntry, cluster string) string {
-	p, _ := parsePrincipal(e.PrincipalARN)
-	parts := []string{"arn:aws:eks:" + at.region + ":" + at.account + ":access-entry", cluster, p.kind, p.account}
-	if p.name != "" {
-		parts = append(parts, p.name)
-	}
-	return strings.Join(append(parts, e.ID), "/")
+	return p.ARN
 }
 
 // creatorEntryOp lets the creator of a cluster in, as its administrator. It writes over what an earlier cluster of that name left.
 func (s *Service) creatorEntryOp(c record.Cluster) store.Op {
-	p, _ := parsePrincipal(c.CreatorARN)
-	now := s.timestamp()
-	return s.accessEntries.PutOp(record.AccessEntryKey(c.Account, c.Region, c.Name, c.CreatorARN), record.AccessEntry{
+	p, _ := principal.Parse(c.CreatorARN)
+	now := s.Timestamp()
+	return s.AccessEntries.PutOp(record.AccessEntryKey(c.Account, c.Region, c.Name, c.CreatorARN), record.AccessEntry{
 		ClusterID:    c.ID,
 		PrincipalARN: c.CreatorARN,
 		PrincipalID:  c.CreatorID,
-		ID:           newUUID(),
+		ID:           uuid.NewString(),
 		Type:         standard,
-		Username:     p.username(),
+		Username:     defaultUsername(p),
 		CreatedAt:    now,
 		ModifiedAt:   now,
 		Policies: []record.AccessPolicyAssociation{{
@@ -114,12 +82,12 @@ func (s *Service) creatorEntryOp(c record.Cluster) store.Op {
 
 // clusterWithEntries is a cluster that access entries have a meaning for.
 func (s *Service) clusterWithEntries(ctx context.Context, name string) (store.Row[record.Cluster], error) {
-	row, err := s.cluster(ctx, name)
+	row, err := s.Cluster(ctx, name)
 	if err != nil {
 		return row, err
 	}
 	if row.Value.AuthenticationMode == types.AuthenticationModeConfigMap {
-		return row, invalidRequest(name, "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.")
+		return row, exception.InvalidRequest(name, "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.")
 	}
 	return row, nil
 }
@@ -128,21 +96,16 @@ func (s *Service) clusterWithEntries(ctx context.Context, name string) (store.Ro
 func (s *Service) changeableCluster(ctx context.Context, name string) (store.Row[record.Cluster], error) {
 	row, err := s.clusterWithEntries(ctx, name)
 	if err == nil && row.Value.Deleting {
-		return row, invalidRequest(name, "Cluster %s is being deleted: its access entries can't be changed", name)
+		return row, exception.InvalidRequest(name, "Cluster %s is being deleted: its access entries can't be changed", name)
 	}
 	return row, err
 }
 
-// entriesOf is every access entry of a cluster, by principal.
-func (s *Service) entriesOf(ctx context.Context, c record.Cluster) ([]store.Row[record.AccessEntry], error) {
-	return rowsOf(ctx, s.accessEntries, c, func(e record.AccessEntry) string { return e.ClusterID })
-}
-
 // entry is the access entry of a principal.
 func (s *Service) entry(ctx context.Context, c record.Cluster, principalARN string) (store.Row[record.AccessEntry], error) {
-	row, err := s.accessEntries.Copy(ctx, record.AccessEntryKey(c.Account, c.Region, c.Name, principalARN))
+	row, err := s.AccessEntries.Copy(ctx, record.AccessEntryKey(c.Account, c.Region, c.Name, principalARN))
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.ID {
-		return row, notFound(c.Name, "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
+		return row, exception.NotFound(c.Name, "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
 	}
 	return row, err
 }
@@ -153,13 +116,13 @@ func (s *Service) accessEntryHandlers() []wire.Handler {
 		wire.Handle(s.CreateAccessEntry, func(
 			ctx context.Context, action string, in *eks.CreateAccessEntryInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName, func(c conditions) {
-				c.requestTags(in.Tags)
-				c.text("eks:clusterName", aws.ToString(in.ClusterName))
-				c.text("eks:principalArn", aws.ToString(in.PrincipalArn))
-				c.text("eks:username", aws.ToString(in.Username))
-				c.text("eks:accessEntryType", orStandard(in.Type))
-				c.list("eks:kubernetesGroups", in.KubernetesGroups)
+			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) {
+				c.RequestTags(in.Tags)
+				c.Text("eks:clusterName", aws.ToString(in.ClusterName))
+				c.Text("eks:principalArn", aws.ToString(in.PrincipalArn))
+				c.Text("eks:username", aws.ToString(in.Username))
+				c.Text("eks:accessEntryType", orStandard(in.Type))
+				c.List("eks:kubernetesGroups", in.KubernetesGroups)
 			})
 		}),
 		wire.Handle(s.DescribeAccessEntry, func(
@@ -170,14 +133,14 @@ func (s *Service) accessEntryHandlers() []wire.Handler {
 		wire.Handle(s.ListAccessEntries, func(
 			ctx context.Context, action string, in *eks.ListAccessEntriesInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 		wire.Handle(s.UpdateAccessEntry, func(
 			ctx context.Context, action string, in *eks.UpdateAccessEntryInput,
 		) ([]wire.Target, error) {
-			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c conditions) {
-				c.text("eks:username", aws.ToString(in.Username))
-				c.list("eks:kubernetesGroups", in.KubernetesGroups)
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c resource.Conditions) {
+				c.Text("eks:username", aws.ToString(in.Username))
+				c.List("eks:kubernetesGroups", in.KubernetesGroups)
 			})
 		}),
 		wire.Handle(s.DeleteAccessEntry, func(
@@ -202,8 +165,8 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEnt
 		if err != nil {
 			return nil, err
 		}
-		key := record.AccessEntryKey(c.Account, c.Region, c.Name, p.arn)
-		old, err := s.accessEntries.Get(ctx, key)
+		key := record.AccessEntryKey(c.Account, c.Region, c.Name, p.ARN)
+		old, err := s.AccessEntries.Get(ctx, key)
 		there := err == nil
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
@@ -214,7 +177,7 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEnt
 				return nil, err
 			}
 			if !same {
-				return nil, inUse(name, "The specified access entry resource is already in use on this cluster.")
+				return nil, exception.InUse(name, "The specified access entry resource is already in use on this cluster.")
 			}
 			return &eks.CreateAccessEntryOutput{AccessEntry: describeEntry(c, old.Value)}, nil
 		}
@@ -224,14 +187,14 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEnt
 		}
 		e.PrincipalID = id
 		e.ClusterID, e.ClientRequestToken, e.RequestHash = c.ID, aws.ToString(in.ClientRequestToken), hash
-		op := s.accessEntries.CreateOp(key, e)
+		op := s.AccessEntries.CreateOp(key, e)
 		if there { // left by an earlier cluster of that name
 			old.Value = e
-			op = s.accessEntries.UpdateOp(old)
+			op = s.AccessEntries.UpdateOp(old)
 		}
 		// The cluster must not be deleted, or its authentication mode change, in between.
-		err = s.store.Txn(ctx, s.clusters.CheckOp(cluster), op)
-		if lostRace(err) {
+		err = s.Store.Txn(ctx, s.Clusters.CheckOp(cluster), op)
+		if resource.LostRace(err) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -240,52 +203,47 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEnt
 	}
 }
 
-// lostRace says that a transaction found the rows changed; it is worth another look.
-func lostRace(err error) bool {
-	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound)
-}
-
 // checkPrincipal is the principal of an entry to be made, and its unique id if it is of this account.
-func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (principal, string, error) {
-	p, ok := parsePrincipal(arn)
+func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (principal.Principal, string, error) {
+	p, ok := principal.Parse(arn)
 	if !ok {
-		return p, "", invalidParameter(cluster, "The specified principalArn is invalid: %s is not the ARN of an IAM user or role.", arn)
+		return p, "", exception.InvalidParameter(cluster, "The specified principalArn is invalid: %s is not the ARN of an IAM user or role.", arn)
 	}
-	if p.serviceLinked() {
-		return p, "", invalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
+	if p.ServiceLinked() {
+		return p, "", exception.InvalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
 	}
 	// Other accounts may be beyond this machine: what is in them is taken on trust.
-	if p.account != placeOf(ctx).account {
+	if p.Account != resource.PlaceOf(ctx).Account {
 		return p, "", nil
 	}
-	_, id, exists, err := s.bornAt(ctx, p)
+	_, id, exists, err := s.principals.Lookup(ctx, p)
 	if err == nil && !exists {
-		err = invalidParameter(cluster, "The specified principalArn is invalid: invalid principal.")
+		err = exception.InvalidParameter(cluster, "The specified principalArn is invalid: invalid principal.")
 	}
 	return p, id, err
 }
 
 // newEntry is the entry that a request asks for, checked.
-func (s *Service) newEntry(cluster string, p principal, in *eks.CreateAccessEntryInput) (record.AccessEntry, error) {
-	now := s.timestamp()
-	e := record.AccessEntry{PrincipalARN: p.arn, ID: newUUID(), Type: aws.ToString(in.Type), Tags: in.Tags, CreatedAt: now, ModifiedAt: now}
+func (s *Service) newEntry(cluster string, p principal.Principal, in *eks.CreateAccessEntryInput) (record.AccessEntry, error) {
+	now := s.Timestamp()
+	e := record.AccessEntry{PrincipalARN: p.ARN, ID: uuid.NewString(), Type: aws.ToString(in.Type), Tags: in.Tags, CreatedAt: now, ModifiedAt: now}
 	if e.Type == "" {
 		e.Type = standard
 	}
 	if !slices.Contains(entryTypes, e.Type) {
-		return e, invalidParameter(cluster, "The specified type %s is invalid. Valid types are: %s", e.Type, bracketed(entryTypes))
+		return e, exception.InvalidParameter(cluster, "The specified type %s is invalid. Valid types are: %s", e.Type, exception.List(entryTypes))
 	}
-	if fault := tagFault(in.Tags); fault != "" {
-		return e, invalidParameter(cluster, "%s", fault)
+	if fault := resource.TagFault(in.Tags); fault != "" {
+		return e, exception.InvalidParameter(cluster, "%s", fault)
 	}
 	if node, ok := nodeIdentity[e.Type]; ok {
 		switch {
-		case p.kind != "role":
-			return e, invalidParameter(cluster, "The specified principalArn is invalid: access entries of type %s must have the ARN of an IAM role", e.Type)
+		case p.Kind != "role":
+			return e, exception.InvalidParameter(cluster, "The specified principalArn is invalid: access entries of type %s must have the ARN of an IAM role", e.Type)
 		case len(in.KubernetesGroups) > 0:
-			return e, invalidParameter(cluster, "kubernetesGroups can't be specified for access entries of type %s", e.Type)
+			return e, exception.InvalidParameter(cluster, "kubernetesGroups can't be specified for access entries of type %s", e.Type)
 		case aws.ToString(in.Username) != "" && *in.Username != node.username:
-			return e, invalidParameter(cluster, "username can't be specified for access entries of type %s", e.Type)
+			return e, exception.InvalidParameter(cluster, "username can't be specified for access entries of type %s", e.Type)
 		}
 		e.Username, e.Groups = node.username, node.groups
 		return e, nil
@@ -294,7 +252,7 @@ func (s *Service) newEntry(cluster string, p principal, in *eks.CreateAccessEntr
 	if e.Groups, err = checkGroups(cluster, in.KubernetesGroups); err != nil {
 		return e, err
 	}
-	e.Username = p.username()
+	e.Username = defaultUsername(p)
 	if u := aws.ToString(in.Username); u != "" {
 		if err := checkUsername(cluster, p, u); err != nil {
 			return e, err
@@ -309,13 +267,13 @@ func checkGroups(cluster string, groups []string) ([]string, error) {
 	var out []string
 	for _, g := range groups {
 		if prefix, reserved := accesspolicy.ReservedPrefix(g); reserved {
-			return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, it cannot start with %s", g, prefix)
+			return nil, exception.InvalidParameter(cluster, "The kubernetes group name %s is invalid, it cannot start with %s", g, prefix)
 		}
 		if g == "" {
-			return nil, invalidParameter(cluster, "A kubernetes group name is invalid, it cannot be empty")
+			return nil, exception.InvalidParameter(cluster, "A kubernetes group name is invalid, it cannot be empty")
 		}
 		if strings.Contains(g, "{{") {
-			return nil, invalidParameter(cluster, "The kubernetes group name %s is invalid, only a username can contain a template", g)
+			return nil, exception.InvalidParameter(cluster, "The kubernetes group name %s is invalid, only a username can contain a template", g)
 		}
 		if !slices.Contains(out, g) {
 			out = append(out, g)
@@ -326,23 +284,23 @@ func checkGroups(cluster string, groups []string) ([]string, error) {
 
 // checkUsername checks a Kubernetes username that a user chose for a STANDARD entry.
 // https://docs.aws.amazon.com/eks/latest/userguide/set-custom-username.html
-func checkUsername(cluster string, p principal, username string) error {
-	if username == p.username() {
+func checkUsername(cluster string, p principal.Principal, username string) error {
+	if username == defaultUsername(p) {
 		return nil
 	}
 	if prefix, reserved := accesspolicy.ReservedPrefix(username); reserved {
-		return invalidParameter(cluster, "The username must not begin with %s", prefix)
+		return exception.InvalidParameter(cluster, "The username must not begin with %s", prefix)
 	}
 	for _, template := range []string{sessionName, sessionNameRaw} {
 		before, _, found := strings.Cut(username, template)
 		if !found {
 			continue
 		}
-		if p.kind != "role" {
-			return invalidParameter(cluster, "The username must not contain %s, which only a role has", template)
+		if p.Kind != "role" {
+			return exception.InvalidParameter(cluster, "The username must not contain %s, which only a role has", template)
 		}
 		if !strings.Contains(before, ":") {
-			return invalidParameter(cluster, "The username must contain a colon before %s", template)
+			return exception.InvalidParameter(cluster, "The username must contain a colon before %s", template)
 		}
 	}
 	return nil
@@ -367,7 +325,7 @@ func (s *Service) ListAccessEntries(ctx context.Context, in *eks.ListAccessEntri
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.entriesOf(ctx, c.Value)
+	rows, err := s.EntriesOf(ctx, c.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -379,7 +337,7 @@ func (s *Service) ListAccessEntries(ctx context.Context, in *eks.ListAccessEntri
 		}
 	}
 	slices.Sort(arns)
-	page, next, err := wire.Page(ctx, arns, in.MaxResults, in.NextToken, itself)
+	page, next, err := resource.PageNames(ctx, arns, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -397,14 +355,14 @@ func (s *Service) changeEntry(ctx context.Context, cluster, principalARN string,
 		if err != nil {
 			return c.Value, e.Value, err
 		}
-		if p, _ := parsePrincipal(principalARN); p.serviceLinked() {
-			return c.Value, e.Value, invalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
+		if p, _ := principal.Parse(principalARN); p.ServiceLinked() {
+			return c.Value, e.Value, exception.InvalidParameter(cluster, "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
 		}
 		if err := edit(&e.Value); err != nil {
 			return c.Value, e.Value, err
 		}
-		err = s.store.Txn(ctx, s.clusters.CheckOp(c), s.accessEntries.UpdateOp(e))
-		if lostRace(err) {
+		err = s.Store.Txn(ctx, s.Clusters.CheckOp(c), s.AccessEntries.UpdateOp(e))
+		if resource.LostRace(err) {
 			continue
 		}
 		return c.Value, e.Value, err
@@ -418,7 +376,7 @@ func (s *Service) UpdateAccessEntry(ctx context.Context, in *eks.UpdateAccessEnt
 		if e.Type != standard {
 			return onlyStandard(name)
 		}
-		p, _ := parsePrincipal(e.PrincipalARN)
+		p, _ := principal.Parse(e.PrincipalARN)
 		if in.KubernetesGroups != nil {
 			groups, err := checkGroups(name, in.KubernetesGroups)
 			if err != nil {
@@ -432,7 +390,7 @@ func (s *Service) UpdateAccessEntry(ctx context.Context, in *eks.UpdateAccessEnt
 			}
 			e.Username = u
 		}
-		e.ModifiedAt = s.timestamp()
+		e.ModifiedAt = s.Timestamp()
 		return nil
 	})
 	if err != nil {
@@ -442,7 +400,7 @@ func (s *Service) UpdateAccessEntry(ctx context.Context, in *eks.UpdateAccessEnt
 }
 
 func onlyStandard(cluster string) error {
-	return invalidParameter(cluster, `This operation can only be performed on Access Entries with a type of "STANDARD".`)
+	return exception.InvalidParameter(cluster, `This operation can only be performed on Access Entries with a type of "STANDARD".`)
 }
 
 // DeleteAccessEntry takes away what let a principal into a cluster.
@@ -456,7 +414,7 @@ func (s *Service) DeleteAccessEntry(ctx context.Context, in *eks.DeleteAccessEnt
 		if err != nil {
 			return nil, err
 		}
-		if err := s.accessEntries.Delete(ctx, e); lostRace(err) {
+		if err := s.AccessEntries.Delete(ctx, e); resource.LostRace(err) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -471,14 +429,44 @@ func describeEntry(c record.Cluster, e record.AccessEntry) *types.AccessEntry {
 		tags = map[string]string{}
 	}
 	return &types.AccessEntry{
-		AccessEntryArn:   new(entryARN(place{c.Account, c.Region}, e, c.Name)),
+		AccessEntryArn:   new(resource.EntryARN(resource.Place{Account: c.Account, Region: c.Region}, e, c.Name)),
 		ClusterName:      new(c.Name),
 		CreatedAt:        new(e.CreatedAt),
 		ModifiedAt:       new(e.ModifiedAt),
-		KubernetesGroups: orEmpty(e.Groups),
+		KubernetesGroups: resource.OrEmpty(e.Groups),
 		PrincipalArn:     new(e.PrincipalARN),
 		Tags:             tags,
 		Type:             new(e.Type),
 		Username:         new(e.Username),
 	}
+}
+
+// onEntry returns an access entry as the target. The ARN of one that does not exist ends in a "*" for its ID.
+func (s *Service) onEntry(
+	ctx context.Context, action string, cluster, principalARN *string, edits ...func(resource.Conditions),
+) ([]wire.Target, error) {
+	at, name := resource.PlaceOf(ctx), aws.ToString(cluster)
+	e := record.AccessEntry{PrincipalARN: aws.ToString(principalARN), ID: "*"}
+	set := resource.Conditions{}
+	set.Text("eks:clusterName", name)
+	set.Text("eks:principalArn", e.PrincipalARN)
+	row, err := s.AccessEntries.Get(ctx, record.AccessEntryKey(at.Account, at.Region, name, e.PrincipalARN))
+	switch {
+	case err == nil:
+		e = row.Value
+		set.ResourceTags(e.Tags)
+		set.Text("eks:accessEntryType", e.Type)
+		set.Text("eks:username", e.Username)
+		set.List("eks:kubernetesGroups", e.Groups)
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	return resource.TargetWith(wire.Target{Action: action, Resource: resource.EntryARN(at, e, name), Conditions: set}, edits), nil
+}
+
+func orStandard(entryType *string) string {
+	if aws.ToString(entryType) == "" {
+		return standard
+	}
+	return *entryType
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -24,19 +26,19 @@ func (s *Service) accessPolicyHandlers() []wire.Handler {
 		wire.Handle(s.AssociateAccessPolicy, func(
 			ctx context.Context, action string, in *eks.AssociateAccessPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c conditions) {
-				c.text("eks:policyArn", aws.ToString(in.PolicyArn))
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c resource.Conditions) {
+				c.Text("eks:policyArn", aws.ToString(in.PolicyArn))
 				if in.AccessScope != nil {
-					c.text("eks:accessScope", string(in.AccessScope.Type))
-					c.list("eks:namespaces", in.AccessScope.Namespaces)
+					c.Text("eks:accessScope", string(in.AccessScope.Type))
+					c.List("eks:namespaces", in.AccessScope.Namespaces)
 				}
 			})
 		}),
 		wire.Handle(s.DisassociateAccessPolicy, func(
 			ctx context.Context, action string, in *eks.DisassociateAccessPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c conditions) {
-				c.text("eks:policyArn", aws.ToString(in.PolicyArn))
+			return s.onEntry(ctx, action, in.ClusterName, in.PrincipalArn, func(c resource.Conditions) {
+				c.Text("eks:policyArn", aws.ToString(in.PolicyArn))
 			})
 		}),
 		wire.Handle(s.ListAssociatedAccessPolicies, func(
@@ -65,23 +67,23 @@ var namespacePattern = regexp.MustCompile(`^(?:\*|[a-z0-9](?:[a-z0-9-]{0,61}[a-z
 
 func checkScope(cluster string, in *types.AccessScope) error {
 	if in == nil {
-		return invalidParameter(cluster, "accessScope must be specified")
+		return exception.InvalidParameter(cluster, "accessScope must be specified")
 	}
 	switch in.Type {
 	case types.AccessScopeTypeCluster:
 		if len(in.Namespaces) > 0 {
-			return invalidParameter(cluster, "Namespaces can't be specified when the access scope type is cluster")
+			return exception.InvalidParameter(cluster, "Namespaces can't be specified when the access scope type is cluster")
 		}
 	case types.AccessScopeTypeNamespace:
 		if len(in.Namespaces) == 0 {
-			return invalidParameter(cluster, "At least one namespace must be specified when the access scope type is namespace")
+			return exception.InvalidParameter(cluster, "At least one namespace must be specified when the access scope type is namespace")
 		}
 	default:
-		return invalidParameter(cluster, "Access scope type %s is invalid: it must be one of [cluster, namespace]", in.Type)
+		return exception.InvalidParameter(cluster, "Access scope type %s is invalid: it must be one of [cluster, namespace]", in.Type)
 	}
 	for _, n := range in.Namespaces {
 		if !namespacePattern.MatchString(n) {
-			return invalidParameter(cluster, "Namespace %s is invalid: it must be the name of a namespace, or the beginning of one followed by *", n)
+			return exception.InvalidParameter(cluster, "Namespace %s is invalid: it must be the name of a namespace, or the beginning of one followed by *", n)
 		}
 	}
 	return nil
@@ -101,9 +103,9 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *eks.AssociateAc
 			return onlyStandard(name)
 		}
 		if _, ok := accesspolicy.Lookup(policy); !ok {
-			return notFound(name, "The specified policyArn could not be found. You can view your available access policies with 'list-access-policies'.")
+			return exception.NotFound(name, "The specified policyArn could not be found. You can view your available access policies with 'list-access-policies'.")
 		}
-		now := s.timestamp()
+		now := s.Timestamp()
 		made = record.AccessPolicyAssociation{PolicyARN: policy, Scope: in.AccessScope.Type, Namespaces: in.AccessScope.Namespaces, AssociatedAt: now, ModifiedAt: now}
 		e.ModifiedAt = now
 		i, found := slices.BinarySearchFunc(e.Policies, policy, func(a record.AccessPolicyAssociation, arn string) int { return cmp.Compare(a.PolicyARN, arn) })
@@ -113,7 +115,7 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *eks.AssociateAc
 			return nil
 		}
 		if len(e.Policies) >= maxAssociations {
-			return limitExceeded(name, "An access entry can have up to %d access policies", maxAssociations)
+			return exception.LimitExceeded(name, "An access entry can have up to %d access policies", maxAssociations)
 		}
 		e.Policies = slices.Insert(e.Policies, i, made)
 		return nil
@@ -131,9 +133,9 @@ func (s *Service) DisassociateAccessPolicy(ctx context.Context, in *eks.Disassoc
 		before := len(e.Policies)
 		e.Policies = slices.DeleteFunc(e.Policies, func(a record.AccessPolicyAssociation) bool { return a.PolicyARN == aws.ToString(in.PolicyArn) })
 		if len(e.Policies) == before {
-			return notFound(name, "The specified policyArn is not associated with the access entry. You can view the associated access policies with 'list-associated-access-policies'.")
+			return exception.NotFound(name, "The specified policyArn is not associated with the access entry. You can view the associated access policies with 'list-associated-access-policies'.")
 		}
-		e.ModifiedAt = s.timestamp()
+		e.ModifiedAt = s.Timestamp()
 		return nil
 	})
 	if err != nil {
@@ -166,7 +168,7 @@ func (s *Service) ListAssociatedAccessPolicies(ctx context.Context, in *eks.List
 func describeAssociation(a record.AccessPolicyAssociation) types.AssociatedAccessPolicy {
 	return types.AssociatedAccessPolicy{
 		PolicyArn:    new(a.PolicyARN),
-		AccessScope:  &types.AccessScope{Type: a.Scope, Namespaces: orEmpty(a.Namespaces)},
+		AccessScope:  &types.AccessScope{Type: a.Scope, Namespaces: resource.OrEmpty(a.Namespaces)},
 		AssociatedAt: new(a.AssociatedAt),
 		ModifiedAt:   new(a.ModifiedAt),
 	}

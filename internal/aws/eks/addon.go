@@ -2,49 +2,26 @@ package eks
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// An EKS add-on goes as a node group does: what is wanted is recorded here ([record.Addon], and [record.Update] for a change on its way), the
-// add-on controller makes it so and writes what it sees ([record.AddonState]), and DescribeAddon puts the rows together. The controller ends updates,
-// and removes the row of an add-on whose deletion is complete and those of a cluster that is gone: add-ons are not in the way of DeleteCluster.
-//
-// https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html
-
-// addon is an add-on of the caller's cluster, for the caller to change, and the cluster; or a ResourceNotFoundException.
-func (s *Service) addon(ctx context.Context, about subject) (store.Row[record.Addon], store.Row[record.Cluster], error) {
-	c, err := s.cluster(ctx, about.cluster)
-	if err != nil {
-		return store.Row[record.Addon]{}, c, err
-	}
-	row, err := s.addons.Copy(ctx, record.AddonKey(c.Value.Account, c.Value.Region, about.cluster, about.addon))
-	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
-		return row, c, about.notFound("No addon: %s found in cluster: %s", about.addon, about.cluster)
-	}
-	return row, c, err
-}
-
-// addonsOf are a cluster's add-ons.
-func (s *Service) addonsOf(ctx context.Context, c record.Cluster) ([]record.Addon, error) {
-	return valuesOf(ctx, s.addons, c, func(a record.Addon) string { return a.ClusterID })
-}
-
 // observedAddon is what was last seen of an add-on (nothing, for a new one) and its newest update (nothing, for one that was never updated).
 func (s *Service) observedAddon(ctx context.Context, a record.Addon) (state record.AddonState, last record.Update, err error) {
-	state, err = seen(ctx, s.addonStates, a.Key(), func(state record.AddonState) bool { return state.AddonID == a.ID })
+	state, err = resource.ObservedState(ctx, s.addonStates, a.Key(), func(state record.AddonState) bool { return state.AddonID == a.ID })
 	if err != nil {
 		return state, last, err
 	}
-	last, err = s.lastUpdate(ctx, clusterOf(a), a.LastUpdateID)
+	last, err = s.LastUpdate(ctx, clusterOf(a), a.LastUpdateID)
 	return state, last, err
 }
 
@@ -91,15 +68,15 @@ func (s *Service) describeAddon(ctx context.Context, a record.Addon) (*types.Add
 		AddonArn:               new(a.ARN()),
 		AddonVersion:           new(now.Version),
 		ClusterName:            new(a.Cluster),
-		ConfigurationValues:    orNil(now.Configuration),
+		ConfigurationValues:    resource.OrNil(now.Configuration),
 		CreatedAt:              new(a.CreatedAt),
 		ModifiedAt:             new(a.ModifiedAt),
 		Health:                 &types.AddonHealth{Issues: state.Issues},
 		MarketplaceInformation: a.Marketplace,
 		NamespaceConfig:        &types.AddonNamespaceConfigResponse{Namespace: new(now.Namespace)},
-		Owner:                  orNil(a.Owner),
-		Publisher:              orNil(a.Publisher),
-		ServiceAccountRoleArn:  orNil(now.ServiceAccountRoleARN),
+		Owner:                  resource.OrNil(a.Owner),
+		Publisher:              resource.OrNil(a.Publisher),
+		ServiceAccountRoleArn:  resource.OrNil(now.ServiceAccountRoleARN),
 		Status:                 addonStatus(a, state, last),
 		Tags:                   a.Tags,
 	}
@@ -124,23 +101,23 @@ func (s *Service) addonHandlers() []wire.Handler {
 		wire.Handle(s.DescribeAddon, func(
 			ctx context.Context, action string, in *eks.DescribeAddonInput,
 		) ([]wire.Target, error) {
-			return s.onAddon(ctx, action, in.ClusterName, in.AddonName)
+			return s.OnAddon(ctx, action, in.ClusterName, in.AddonName)
 		}),
 		wire.Handle(s.ListAddons, func(
 			ctx context.Context, action string, in *eks.ListAddonsInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 	}
 }
 
 // DescribeAddon describes an EKS add-on. A waiter is answered when there is something to tell.
 func (s *Service) DescribeAddon(ctx context.Context, in *eks.DescribeAddonInput) (*eks.DescribeAddonOutput, error) {
-	about := subject{cluster: aws.ToString(in.ClusterName), addon: aws.ToString(in.AddonName)}
+	about := exception.About{Cluster: aws.ToString(in.ClusterName), Addon: aws.ToString(in.AddonName)}
 	if err := s.awaitAddon(ctx, about); err != nil {
 		return nil, err
 	}
-	row, _, err := s.addon(ctx, about)
+	row, _, err := s.Addon(ctx, about)
 	if err != nil {
 		return nil, err
 	}
@@ -153,11 +130,11 @@ func (s *Service) DescribeAddon(ctx context.Context, in *eks.DescribeAddonInput)
 
 // ListAddons lists the EKS add-ons of a cluster.
 func (s *Service) ListAddons(ctx context.Context, in *eks.ListAddonsInput) (*eks.ListAddonsOutput, error) {
-	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	row, err := s.Cluster(ctx, aws.ToString(in.ClusterName))
 	if err != nil {
 		return nil, err
 	}
-	addons, err := s.addonsOf(ctx, row.Value)
+	addons, err := s.AddonsOf(ctx, row.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -166,9 +143,23 @@ func (s *Service) ListAddons(ctx context.Context, in *eks.ListAddonsInput) (*eks
 		names = append(names, a.Name)
 	}
 	slices.Sort(names)
-	page, next, err := wire.Page(ctx, names, in.MaxResults, in.NextToken, itself)
+	page, next, err := resource.PageNames(ctx, names, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
 	return &eks.ListAddonsOutput{Addons: page, NextToken: next}, nil
+}
+
+// awaitAddon returns once the add-on is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) awaitAddon(ctx context.Context, about exception.About) error {
+	at := resource.PlaceOf(ctx)
+	key := record.AddonKey(at.Account, at.Region, about.Cluster, about.Addon)
+	return resource.Await(ctx, s.Addons, key, func(ctx context.Context, a record.Addon) (bool, error) {
+		state, last, err := s.observedAddon(ctx, a)
+		switch addonStatus(a, state, last) {
+		case types.AddonStatusCreating, types.AddonStatusUpdating, types.AddonStatusDeleting:
+			return false, err
+		}
+		return true, err
+	}, resource.Notify(s.addonStates, key), resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, about.Cluster)))
 }

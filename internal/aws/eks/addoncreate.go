@@ -7,8 +7,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -20,7 +23,7 @@ func (s *Service) addonCreateHandlers() []wire.Handler {
 		wire.Handle(s.CreateAddon, func(
 			ctx context.Context, action string, in *eks.CreateAddonInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName, func(c conditions) { c.requestTags(in.Tags) })
+			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) })
 		}),
 	}
 }
@@ -28,14 +31,14 @@ func (s *Service) addonCreateHandlers() []wire.Handler {
 // CreateAddon records an add-on in CREATING; the add-on controller makes it ACTIVE. One whose creation failed may be created again, with what this
 // request says: it is the same add-on, tried once more.
 func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*eks.CreateAddonOutput, error) {
-	about := subject{cluster: aws.ToString(in.ClusterName), addon: aws.ToString(in.AddonName)}
+	about := exception.About{Cluster: aws.ToString(in.ClusterName), Addon: aws.ToString(in.AddonName)}
 	hash := wire.Fingerprint(in)
 	for {
-		c, err := s.cluster(ctx, about.cluster)
+		c, err := s.Cluster(ctx, about.Cluster)
 		if err != nil {
 			return nil, err
 		}
-		old, err := s.addons.Copy(ctx, record.AddonKey(c.Value.Account, c.Value.Region, about.cluster, about.addon))
+		old, err := s.Addons.Copy(ctx, record.AddonKey(c.Value.Account, c.Value.Region, about.Cluster, about.Addon))
 		there := err == nil
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
@@ -53,7 +56,7 @@ func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*e
 				return nil, err
 			}
 		}
-		active, err := s.activeCluster(ctx, c.Value, about)
+		active, err := s.ActiveCluster(ctx, c.Value, about)
 		if err != nil {
 			return nil, err
 		}
@@ -69,14 +72,14 @@ func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*e
 			return nil, err
 		}
 		a.ClientRequestToken, a.RequestHash = aws.ToString(in.ClientRequestToken), hash
-		op := s.addons.CreateOp(a.Key(), a)
+		op := s.Addons.CreateOp(a.Key(), a)
 		if there {
 			old.Value = a
-			op = s.addons.UpdateOp(old)
+			op = s.Addons.UpdateOp(old)
 		}
 		// The cluster must not be deleted or upgraded in between.
-		err = s.store.Txn(ctx, append(ops, s.clusters.CheckOp(c), op)...)
-		if lostRace(err) {
+		err = s.Store.Txn(ctx, append(ops, s.Clusters.CheckOp(c), op)...)
+		if resource.LostRace(err) {
 			continue // see whether somebody made this very add-on
 		} else if err != nil {
 			return nil, err
@@ -94,39 +97,39 @@ func (s *Service) describeCreatedAddon(ctx context.Context, a record.Addon) (*ek
 }
 
 // mustHaveFailed refuses to create an add-on that is there, unless it failed to come up.
-func (s *Service) mustHaveFailed(ctx context.Context, a record.Addon, about subject) error {
+func (s *Service) mustHaveFailed(ctx context.Context, a record.Addon, about exception.About) error {
 	state, last, err := s.observedAddon(ctx, a)
 	if err != nil {
 		return err
 	}
 	if addonStatus(a, state, last) != types.AddonStatusCreateFailed {
-		return about.inUse("Addon already exists.")
+		return about.InUse("Addon already exists.")
 	}
 	return nil
 }
 
 // newAddon is the add-on that a request asks for, checked; but for its pod identity associations.
-func (s *Service) newAddon(ctx context.Context, c record.Cluster, about subject, in *eks.CreateAddonInput) (record.Addon, error) {
+func (s *Service) newAddon(ctx context.Context, c record.Cluster, about exception.About, in *eks.CreateAddonInput) (record.Addon, error) {
 	var none record.Addon
 	entry, version, err := s.addonVersion(about, c.Version, in.AddonVersion)
 	if err != nil {
 		return none, err
 	}
-	now := s.timestamp()
+	now := s.Timestamp()
 	a := record.Addon{
-		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: entry.Name, ID: newUUID(), CreatedAt: now, ModifiedAt: now,
+		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: entry.Name, ID: uuid.NewString(), CreatedAt: now, ModifiedAt: now,
 		Publisher: entry.Publisher, Owner: entry.Owner, Marketplace: entry.Marketplace, Tags: in.Tags, Change: 1,
 		Wanted: record.AddonConfig{
 			Version: version.Version, Namespace: entry.DefaultNamespace, Configuration: aws.ToString(in.ConfigurationValues), Conflicts: orNone(in.ResolveConflicts),
 		},
 	}
-	if fault := tagFault(in.Tags); fault != "" {
-		return none, about.invalidParameter("%s", fault)
+	if fault := resource.TagFault(in.Tags); fault != "" {
+		return none, about.InvalidParameter("%s", fault)
 	}
 	if in.NamespaceConfig != nil && in.NamespaceConfig.Namespace != nil {
 		a.Wanted.Namespace = *in.NamespaceConfig.Namespace
 		if faults := validation.IsDNS1123Label(a.Wanted.Namespace); len(faults) > 0 {
-			return none, about.invalidParameter("Namespace %s in namespaceConfig is invalid: %s", a.Wanted.Namespace, faults[0])
+			return none, about.InvalidParameter("Namespace %s in namespaceConfig is invalid: %s", a.Wanted.Namespace, faults[0])
 		}
 	}
 	if err := checkConfiguration(about, version, a.Wanted.Configuration); err != nil {

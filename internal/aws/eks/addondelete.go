@@ -7,6 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -18,7 +20,7 @@ func (s *Service) addonDeleteHandlers() []wire.Handler {
 		wire.Handle(s.DeleteAddon, func(
 			ctx context.Context, action string, in *eks.DeleteAddonInput,
 		) ([]wire.Target, error) {
-			return s.onAddon(ctx, action, in.ClusterName, in.AddonName)
+			return s.OnAddon(ctx, action, in.ClusterName, in.AddonName)
 		}),
 	}
 }
@@ -27,9 +29,9 @@ func (s *Service) addonDeleteHandlers() []wire.Handler {
 // row. Pod identity associations go with the add-on; with preserve they stay, and are nobody's from now on. An add-on that is on its way out already
 // is described again, and when it can't leave it may be preserved after all.
 func (s *Service) DeleteAddon(ctx context.Context, in *eks.DeleteAddonInput) (*eks.DeleteAddonOutput, error) {
-	about := subject{cluster: aws.ToString(in.ClusterName), addon: aws.ToString(in.AddonName)}
+	about := exception.About{Cluster: aws.ToString(in.ClusterName), Addon: aws.ToString(in.AddonName)}
 	for {
-		row, _, err := s.addon(ctx, about)
+		row, _, err := s.Addon(ctx, about)
 		if err != nil {
 			return nil, err
 		}
@@ -40,18 +42,18 @@ func (s *Service) DeleteAddon(ctx context.Context, in *eks.DeleteAddonInput) (*e
 		}
 		now := addonStatus(*a, state, last)
 		if now == types.AddonStatusUpdating || now == types.AddonStatusDeleting && a.Preserve != in.Preserve {
-			return nil, about.invalidRequest("Addon %s cannot be deleted as it is currently in %s state", a.Name, now)
+			return nil, about.InvalidRequest("Addon %s cannot be deleted as it is currently in %s state", a.Name, now)
 		}
 		if !a.Deleting || a.Preserve != in.Preserve {
 			ops, err := s.release(ctx, *a, in.Preserve)
 			if err != nil {
 				return nil, err
 			}
-			a.Deleting, a.Preserve, a.ModifiedAt = true, in.Preserve, s.timestamp()
+			a.Deleting, a.Preserve, a.ModifiedAt = true, in.Preserve, s.Timestamp()
 			if a.Preserve {
 				a.Wanted.PodIdentityAssociations = nil
 			}
-			if err := s.store.Txn(ctx, append(ops, s.addons.UpdateOp(row))...); lostRace(err) {
+			if err := s.Store.Txn(ctx, append(ops, s.Addons.UpdateOp(row))...); resource.LostRace(err) {
 				continue
 			} else if err != nil {
 				return nil, err
@@ -75,11 +77,11 @@ func (s *Service) release(ctx context.Context, a record.Addon, preserve bool) ([
 	var ops []store.Op
 	for _, row := range owned {
 		if preserve {
-			row.Value.AddonID, row.Value.OwnerARN, row.Value.ModifiedAt = "", "", s.timestamp()
-			ops = append(ops, s.associations.UpdateOp(row))
+			row.Value.AddonID, row.Value.OwnerARN, row.Value.ModifiedAt = "", "", s.Timestamp()
+			ops = append(ops, s.Associations.UpdateOp(row))
 			continue
 		}
-		if err := wire.Authorize(ctx, onAssociation("eks:DeletePodIdentityAssociation", row.Value)); err != nil {
+		if err := wire.Authorize(ctx, resource.OnAssociation("eks:DeletePodIdentityAssociation", row.Value)); err != nil {
 			return nil, err
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/record"
-
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // addonUpdateHandlers are the operations of this file, each with what its caller needs permission for.
@@ -18,7 +19,7 @@ func (s *Service) addonUpdateHandlers() []wire.Handler {
 		wire.Handle(s.UpdateAddon, func(
 			ctx context.Context, action string, in *eks.UpdateAddonInput,
 		) ([]wire.Target, error) {
-			return s.onAddon(ctx, action, in.ClusterName, in.AddonName)
+			return s.OnAddon(ctx, action, in.ClusterName, in.AddonName)
 		}),
 	}
 }
@@ -27,26 +28,26 @@ func (s *Service) addonUpdateHandlers() []wire.Handler {
 // change. What the request leaves out stays, but for serviceAccountRoleArn: without it the add-on loses its role, and uses that of the node. An
 // update to what is wanted already has everything applied once more.
 func (s *Service) UpdateAddon(ctx context.Context, in *eks.UpdateAddonInput) (*eks.UpdateAddonOutput, error) {
-	about := subject{cluster: aws.ToString(in.ClusterName), addon: aws.ToString(in.AddonName)}
-	update, err := s.start(ctx, func() (at attempt, err error) {
-		row, c, err := s.addon(ctx, about)
+	about := exception.About{Cluster: aws.ToString(in.ClusterName), Addon: aws.ToString(in.AddonName)}
+	update, err := s.StartUpdate(ctx, func() (at resource.Attempt, err error) {
+		row, c, err := s.Addon(ctx, about)
 		if err != nil {
 			return at, err
 		}
 		a := &row.Value
-		if at, err = s.attempt(ctx, c.Value, owner{addon: a.ID}, types.UpdateTypeAddonUpdate, in.ClientRequestToken, in); at.before != nil || err != nil {
+		if at, err = s.NewAttempt(ctx, c.Value, resource.UpdateOwner{AddonID: a.ID}, types.UpdateTypeAddonUpdate, in.ClientRequestToken, in); at.Before != nil || err != nil {
 			return at, err
 		}
-		at.update.AddonName = a.Name
+		at.Update.AddonName = a.Name
 		state, last, err := s.observedAddon(ctx, *a)
 		if err != nil {
 			return at, err
 		}
 		switch now := addonStatus(*a, state, last); now {
 		case types.AddonStatusCreating, types.AddonStatusUpdating, types.AddonStatusDeleting, types.AddonStatusDeleteFailed:
-			return at, about.inUse("Addon %s cannot be updated as it is currently in %s state", a.Name, now)
+			return at, about.InUse("Addon %s cannot be updated as it is currently in %s state", a.Name, now)
 		}
-		active, err := s.activeCluster(ctx, c.Value, about)
+		active, err := s.ActiveCluster(ctx, c.Value, about)
 		if err != nil {
 			return at, err
 		}
@@ -55,17 +56,17 @@ func (s *Service) UpdateAddon(ctx context.Context, in *eks.UpdateAddonInput) (*e
 			return at, err
 		}
 		if in.PodIdentityAssociations != nil {
-			if at.ops, err = s.associate(ctx, a, about, in.PodIdentityAssociations); err != nil {
+			if at.Ops, err = s.associate(ctx, a, about, in.PodIdentityAssociations); err != nil {
 				return at, err
 			}
 		}
 		// The associations are changed at once, and stay so if the update fails.
 		before.PodIdentityAssociations = a.Wanted.PodIdentityAssociations
-		at.update.PreviousAddon, at.update.Params = &before, addonParams(in)
+		at.Update.PreviousAddon, at.Update.Params = &before, addonParams(in)
 		a.Change++
-		a.LastUpdateID, a.ModifiedAt = at.update.ID, at.update.CreatedAt
+		a.LastUpdateID, a.ModifiedAt = at.Update.ID, at.Update.CreatedAt
 		// The cluster must not be deleted or upgraded in between.
-		at.ops = append(at.ops, s.clusters.CheckOp(c), s.addons.UpdateOp(row))
+		at.Ops = append(at.Ops, s.Clusters.CheckOp(c), s.Addons.UpdateOp(row))
 		return at, nil
 	})
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Service) UpdateAddon(ctx context.Context, in *eks.UpdateAddonInput) (*e
 }
 
 // nextAddon is what an add-on is to be after an update, checked; but for its pod identity associations.
-func (s *Service) nextAddon(ctx context.Context, a record.Addon, about subject, kubernetes string, now record.AddonConfig, in *eks.UpdateAddonInput) (record.AddonConfig, error) {
+func (s *Service) nextAddon(ctx context.Context, a record.Addon, about exception.About, kubernetes string, now record.AddonConfig, in *eks.UpdateAddonInput) (record.AddonConfig, error) {
 	asked := in.AddonVersion
 	if asked == nil {
 		asked = &now.Version
@@ -100,12 +101,12 @@ func addonParams(in *eks.UpdateAddonInput) []types.UpdateParam {
 	var params []types.UpdateParam
 	said := func(kind types.UpdateParamType, value *string) {
 		if value != nil {
-			params = append(params, param(kind, *value))
+			params = append(params, resource.UpdateParam(kind, *value))
 		}
 	}
 	said(types.UpdateParamTypeAddonVersion, in.AddonVersion)
 	said(types.UpdateParamTypeServiceAccountRoleArn, in.ServiceAccountRoleArn)
-	said(types.UpdateParamTypeResolveConflicts, orNil(string(in.ResolveConflicts)))
+	said(types.UpdateParamTypeResolveConflicts, resource.OrNil(string(in.ResolveConflicts)))
 	said(types.UpdateParamTypeConfigurationValues, in.ConfigurationValues)
 	if in.PodIdentityAssociations != nil {
 		type association struct {
@@ -116,7 +117,7 @@ func addonParams(in *eks.UpdateAddonInput) []types.UpdateParam {
 		for _, p := range in.PodIdentityAssociations {
 			list = append(list, association{aws.ToString(p.ServiceAccount), aws.ToString(p.RoleArn)})
 		}
-		said(types.UpdateParamTypePodIdentityAssociations, new(asJSON(list)))
+		said(types.UpdateParamTypePodIdentityAssociations, new(resource.JSON(list)))
 	}
 	return params
 }

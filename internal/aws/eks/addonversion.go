@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalogue"
 )
@@ -20,13 +22,13 @@ type Catalogue interface {
 }
 
 // addonVersion is the version that a request asks for, or the default one, of an add-on for a cluster of that Kubernetes version.
-func (s *Service) addonVersion(about subject, kubernetes string, asked *string) (catalogue.Addon, catalogue.Version, error) {
-	entry, ok := s.catalogue.Addon(about.addon)
+func (s *Service) addonVersion(about exception.About, kubernetes string, asked *string) (catalogue.Addon, catalogue.Version, error) {
+	entry, ok := s.catalogue.Addon(about.Addon)
 	if !ok {
-		return entry, catalogue.Version{}, about.invalidParameter("Addon specified is not supported")
+		return entry, catalogue.Version{}, about.InvalidParameter("Addon specified is not supported")
 	}
 	if !slices.ContainsFunc(entry.Versions, func(v catalogue.Version) bool { return v.Serves(kubernetes) }) {
-		return entry, catalogue.Version{}, about.invalidParameter("Addon %s specified is not supported in %s kubernetes version", about.addon, kubernetes)
+		return entry, catalogue.Version{}, about.InvalidParameter("Addon %s specified is not supported in %s kubernetes version", about.Addon, kubernetes)
 	}
 	var version catalogue.Version
 	if asked == nil {
@@ -35,17 +37,17 @@ func (s *Service) addonVersion(about subject, kubernetes string, asked *string) 
 		version, ok = entry.Version(*asked)
 	}
 	if !ok || !version.Serves(kubernetes) {
-		return entry, version, about.invalidParameter("Addon version specified is not supported")
+		return entry, version, about.InvalidParameter("Addon version specified is not supported")
 	}
 	return entry, version, nil
 }
 
 // checkConfiguration checks configurationValues against the schema of a version.
-func checkConfiguration(about subject, v catalogue.Version, values string) error {
+func checkConfiguration(about exception.About, v catalogue.Version, values string) error {
 	err := v.Check(values)
 	var fault *catalogue.ConfigurationError
 	if errors.As(err, &fault) {
-		return about.invalidParameter("%s", fault.Error())
+		return about.InvalidParameter("%s", fault.Error())
 	}
 	return err
 }
@@ -67,7 +69,7 @@ func (s *Service) DescribeAddonVersions(ctx context.Context, in *eks.DescribeAdd
 			continue
 		}
 		info := types.AddonInfo{
-			AddonName: new(a.Name), Type: orNil(a.Type), Publisher: orNil(a.Publisher), Owner: orNil(a.Owner), DefaultNamespace: orNil(a.DefaultNamespace), MarketplaceInformation: a.Marketplace,
+			AddonName: new(a.Name), Type: resource.OrNil(a.Type), Publisher: resource.OrNil(a.Publisher), Owner: resource.OrNil(a.Owner), DefaultNamespace: resource.OrNil(a.DefaultNamespace), MarketplaceInformation: a.Marketplace,
 		}
 		for _, v := range a.Versions {
 			if compatible := compatibilities(v, in.KubernetesVersion); len(compatible) > 0 {
@@ -106,14 +108,14 @@ func compatibilities(v catalogue.Version, wanted *string) []types.Compatibility 
 
 // DescribeAddonConfiguration says how a version of an add-on may be configured, and which of its service accounts take an IAM role.
 func (s *Service) DescribeAddonConfiguration(_ context.Context, in *eks.DescribeAddonConfigurationInput) (*eks.DescribeAddonConfigurationOutput, error) {
-	about := subject{addon: aws.ToString(in.AddonName)}
-	entry, ok := s.catalogue.Addon(about.addon)
+	about := exception.About{Addon: aws.ToString(in.AddonName)}
+	entry, ok := s.catalogue.Addon(about.Addon)
 	if !ok {
-		return nil, about.invalidParameter("Addon specified is not supported")
+		return nil, about.InvalidParameter("Addon specified is not supported")
 	}
 	v, ok := entry.Version(aws.ToString(in.AddonVersion))
 	if !ok {
-		return nil, about.invalidParameter("Addon version specified is not supported")
+		return nil, about.InvalidParameter("Addon version specified is not supported")
 	}
 	out := &eks.DescribeAddonConfigurationOutput{AddonName: new(entry.Name), AddonVersion: new(v.Version), ConfigurationSchema: new(string(v.Schema))}
 	for _, i := range v.Identities {

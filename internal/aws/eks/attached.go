@@ -7,13 +7,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // fargateProfilesOf lists the names of a cluster's Fargate profiles.
 func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]string, error) {
-	profiles, err := valuesOf(ctx, s.fargateProfiles, c, func(p record.FargateProfile) string { return p.ClusterID })
+	profiles, err := resource.ValuesOf(ctx, s.fargateProfiles, c, func(p record.FargateProfile) string { return p.ClusterID })
 	names := []string{}
 	for _, p := range profiles {
 		names = append(names, p.Name)
@@ -21,32 +22,30 @@ func (s *Service) fargateProfilesOf(ctx context.Context, c record.Cluster) ([]st
 	return names, err
 }
 
-func itself(name string) string { return name }
-
 // attachedHandlers are the operations of this file, each with what its caller needs permission for.
 func (s *Service) attachedHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.ListFargateProfiles, func(
 			ctx context.Context, action string, in *eks.ListFargateProfilesInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 		wire.Handle(s.ListIdentityProviderConfigs, func(
 			ctx context.Context, action string, in *eks.ListIdentityProviderConfigsInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 		wire.Handle(s.ListCapabilities, func(
 			ctx context.Context, action string, in *eks.ListCapabilitiesInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 	}
 }
 
 // ListFargateProfiles lists the Fargate profiles of a cluster.
 func (s *Service) ListFargateProfiles(ctx context.Context, in *eks.ListFargateProfilesInput) (*eks.ListFargateProfilesOutput, error) {
-	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	row, err := s.Cluster(ctx, aws.ToString(in.ClusterName))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func (s *Service) ListFargateProfiles(ctx context.Context, in *eks.ListFargatePr
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := wire.Page(ctx, names, in.MaxResults, in.NextToken, itself)
+	page, next, err := resource.PageNames(ctx, names, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (s *Service) ListFargateProfiles(ctx context.Context, in *eks.ListFargatePr
 
 // ListIdentityProviderConfigs lists the OIDC providers that a cluster accepts tokens from.
 func (s *Service) ListIdentityProviderConfigs(ctx context.Context, in *eks.ListIdentityProviderConfigsInput) (*eks.ListIdentityProviderConfigsOutput, error) {
-	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
+	if _, err := s.Cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
 		return nil, err
 	}
 	return &eks.ListIdentityProviderConfigsOutput{IdentityProviderConfigs: []types.IdentityProviderConfig{}}, nil
@@ -73,7 +72,7 @@ func (s *Service) ListIdentityProviderConfigs(ctx context.Context, in *eks.ListI
 
 // ListCapabilities lists the EKS capabilities of a cluster.
 func (s *Service) ListCapabilities(ctx context.Context, in *eks.ListCapabilitiesInput) (*eks.ListCapabilitiesOutput, error) {
-	if _, err := s.cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
+	if _, err := s.Cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
 		return nil, err
 	}
 	return &eks.ListCapabilitiesOutput{Capabilities: []types.CapabilitySummary{}}, nil

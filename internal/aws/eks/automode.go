@@ -3,6 +3,8 @@ package eks
 import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 )
 
 // autoMode is what a request says of EKS Auto Mode, in the three places where the API keeps it.
@@ -36,11 +38,11 @@ func (a autoMode) check(cluster string) (*types.ComputeConfigResponse, *types.St
 	balancing := a.loadBalancing != nil && aws.ToBool(a.loadBalancing.Enabled)
 	switch {
 	case compute != storage || compute != balancing:
-		return nil, nil, nil, invalidParameter(cluster, "For EKS Auto Mode, please ensure that all required configs, including computeConfig, kubernetesNetworkConfig, and blockStorage are all either fully enabled or fully disabled.")
+		return nil, nil, nil, exception.InvalidParameter(cluster, "For EKS Auto Mode, please ensure that all required configs, including computeConfig, kubernetesNetworkConfig, and blockStorage are all either fully enabled or fully disabled.")
 	case compute:
-		return nil, nil, nil, invalidParameter(cluster, "EKS Auto Mode is not implemented by Coracle: leave computeConfig, storageConfig and kubernetesNetworkConfig.elasticLoadBalancing out, or disable all three")
+		return nil, nil, nil, exception.InvalidParameter(cluster, "EKS Auto Mode is not implemented by Coracle: leave computeConfig, storageConfig and kubernetesNetworkConfig.elasticLoadBalancing out, or disable all three")
 	case a.compute != nil && (len(a.compute.NodePools) > 0 || a.compute.NodeRoleArn != nil):
-		return nil, nil, nil, invalidParameter(cluster, "nodePools and nodeRoleArn can't be specified when the compute capability of EKS Auto Mode is disabled")
+		return nil, nil, nil, exception.InvalidParameter(cluster, "nodePools and nodeRoleArn can't be specified when the compute capability of EKS Auto Mode is disabled")
 	}
 	off := new(false)
 	return &types.ComputeConfigResponse{Enabled: off, NodePools: []string{}},
@@ -53,5 +55,5 @@ func scalingTier(cluster string, in *types.ControlPlaneScalingConfig) (types.Pro
 	if in == nil || in.Tier == "" || in.Tier == types.ProvisionedControlPlaneTierStandard {
 		return types.ProvisionedControlPlaneTierStandard, nil
 	}
-	return "", invalidParameter(cluster, "Control plane tier %s is not implemented by Coracle: use %s, the default", in.Tier, types.ProvisionedControlPlaneTierStandard)
+	return "", exception.InvalidParameter(cluster, "Control plane tier %s is not implemented by Coracle: use %s, the default", in.Tier, types.ProvisionedControlPlaneTierStandard)
 }

@@ -3,12 +3,12 @@ package eks
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -21,7 +21,7 @@ func (s *Service) clusterHandlers() []wire.Handler {
 		wire.Handle(s.DescribeCluster, func(
 			ctx context.Context, action string, in *eks.DescribeClusterInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.Name)
+			return s.OnCluster(ctx, action, in.Name)
 		}),
 		wire.Handle(s.ListClusters, wire.OnAll),
 	}
@@ -32,7 +32,7 @@ func (s *Service) DescribeCluster(ctx context.Context, in *eks.DescribeClusterIn
 	if err := s.awaitArrival(ctx, aws.ToString(in.Name)); err != nil {
 		return nil, err
 	}
-	row, err := s.cluster(ctx, aws.ToString(in.Name))
+	row, err := s.Cluster(ctx, aws.ToString(in.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,8 @@ func (s *Service) DescribeCluster(ctx context.Context, in *eks.DescribeClusterIn
 
 // ListClusters lists the names of the clusters in the caller's account and region.
 func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
-	at := placeOf(ctx)
-	rows, err := s.clusters.List(ctx, store.Prefix(at.account, at.region))
+	at := resource.PlaceOf(ctx)
+	rows, err := s.Clusters.List(ctx, store.Prefix(at.Account, at.Region))
 	if err != nil {
 		return nil, err
 	}
@@ -61,46 +61,6 @@ func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (
 	return &eks.ListClustersOutput{Clusters: names, NextToken: next}, nil
 }
 
-// observed is what was last seen of a cluster's control plane (nothing, for a new cluster) and its newest update (nothing,
-// for one that was never updated).
-func (s *Service) observed(ctx context.Context, c record.Cluster) (cp record.ControlPlane, last record.Update, err error) {
-	cp, err = seen(ctx, s.controlPlanes, c.Key(), func(cp record.ControlPlane) bool { return cp.ClusterID == c.ID })
-	if err != nil {
-		return cp, last, err
-	}
-	last, err = s.lastUpdate(ctx, c, c.LastUpdateID)
-	return cp, last, err
-}
-
-// lastUpdate is the newest update of a cluster, or of what it has; nothing without an ID. The updates of a cluster that is being deleted go before it.
-func (s *Service) lastUpdate(ctx context.Context, c record.Cluster, id string) (record.Update, error) {
-	if id == "" {
-		return record.Update{}, nil
-	}
-	row, err := s.updates.Get(ctx, record.UpdateKey(c.Account, c.Region, c.Name, id))
-	if errors.Is(err, store.ErrNotFound) {
-		return record.Update{}, nil
-	}
-	return row.Value, err
-}
-
-// status is a cluster's status, from what is wanted, what was observed, and the newest update.
-func status(c record.Cluster, cp record.ControlPlane, last record.Update) types.ClusterStatus {
-	switch {
-	case c.Deleting && cp.DeleteFailed != "":
-		return types.ClusterStatusFailed
-	case c.Deleting:
-		return types.ClusterStatusDeleting
-	case cp.Ready && last.Status == types.UpdateStatusInProgress:
-		return types.ClusterStatusUpdating
-	case cp.Ready:
-		return types.ClusterStatusActive
-	case cp.Failed != "":
-		return types.ClusterStatusFailed
-	}
-	return types.ClusterStatusCreating
-}
-
 // servedVersion is the minor version that describe shows: as on EKS the old one until an upgrade has succeeded.
 func servedVersion(c record.Cluster, last record.Update) string {
 	if last.Type == types.UpdateTypeVersionUpdate && last.Status == types.UpdateStatusInProgress {
@@ -111,7 +71,7 @@ func servedVersion(c record.Cluster, last record.Update) string {
 
 // describe is the cluster as the API shows it.
 func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluster, error) {
-	cp, last, err := s.observed(ctx, c)
+	cp, last, err := s.Observe(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +83,12 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 		Version:            new(version),
 		PlatformVersion:    new(platformVersion(version)),
 		RoleArn:            new(c.RoleARN),
-		Status:             status(c, cp, last),
+		Status:             resource.ClusterStatus(c, cp, last),
 		ResourcesVpcConfig: vpcConfig(c, cp),
 		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{
 			IpFamily:             c.IPFamily,
-			ServiceIpv4Cidr:      orNil(c.ServiceIPv4CIDR),
-			ServiceIpv6Cidr:      orNil(c.ServiceIPv6CIDR),
+			ServiceIpv4Cidr:      resource.OrNil(c.ServiceIPv4CIDR),
+			ServiceIpv6Cidr:      resource.OrNil(c.ServiceIPv6CIDR),
 			ElasticLoadBalancing: c.ElasticLB,
 		},
 		Logging:                     logging(c.LoggingTypes),
@@ -176,9 +136,16 @@ func health(cp record.ControlPlane) *types.ClusterHealth {
 	return &types.ClusterHealth{Issues: issues}
 }
 
-func orNil(v string) *string {
-	if v == "" {
-		return nil
-	}
-	return &v
+// awaitArrival returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) awaitArrival(ctx context.Context, name string) error {
+	at := resource.PlaceOf(ctx)
+	key := at.ClusterKey(name)
+	return resource.Await(ctx, s.Clusters, key, func(ctx context.Context, c record.Cluster) (bool, error) {
+		cp, last, err := s.Observe(ctx, c)
+		switch resource.ClusterStatus(c, cp, last) {
+		case types.ClusterStatusCreating, types.ClusterStatusUpdating, types.ClusterStatusDeleting:
+			return false, err
+		}
+		return true, err
+	}, resource.Notify(s.ControlPlanes, key), resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, name)))
 }

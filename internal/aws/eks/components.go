@@ -7,6 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -27,12 +29,12 @@ var singleUnit = regexp.MustCompile(`^\d+[smh]$`)
 func durationWithin(cluster, member, value, least, most string) error {
 	d, err := time.ParseDuration(value)
 	if err != nil || !singleUnit.MatchString(value) {
-		return invalidParameter(cluster, "%s %s is invalid: it must be a single-unit duration such as %s", member, value, least)
+		return exception.InvalidParameter(cluster, "%s %s is invalid: it must be a single-unit duration such as %s", member, value, least)
 	}
 	low, _ := time.ParseDuration(least)
 	high, _ := time.ParseDuration(most)
 	if d < low || d > high {
-		return invalidParameter(cluster, "%s %s is invalid: it must be between %s and %s", member, value, least, most)
+		return exception.InvalidParameter(cluster, "%s %s is invalid: it must be between %s and %s", member, value, least, most)
 	}
 	return nil
 }
@@ -46,7 +48,7 @@ func checkComponents(cluster string, api *types.KubeApiServerConfigRequest, mana
 			}
 		}
 		if r := api.ServiceNodePortRange; r != nil && (r.MinPort < minNodePort || r.MaxPort > maxNodePort || r.MinPort > r.MaxPort) {
-			return invalidParameter(cluster, "serviceNodePortRange %d-%d is invalid: it must lie within %d-%d", r.MinPort, r.MaxPort, minNodePort, maxNodePort)
+			return exception.InvalidParameter(cluster, "serviceNodePortRange %d-%d is invalid: it must lie within %d-%d", r.MinPort, r.MaxPort, minNodePort, maxNodePort)
 		}
 	}
 	if manager != nil {
@@ -56,7 +58,7 @@ func checkComponents(cluster string, api *types.KubeApiServerConfigRequest, mana
 			}
 		}
 		if g := manager.PodGcControllerConfig; g != nil && g.TerminatedPodGcThreshold != nil && (*g.TerminatedPodGcThreshold < minPodGC || *g.TerminatedPodGcThreshold > maxPodGC) {
-			return invalidParameter(cluster, "terminatedPodGcThreshold %d is invalid: it must be between %d and %d", *g.TerminatedPodGcThreshold, minPodGC, maxPodGC)
+			return exception.InvalidParameter(cluster, "terminatedPodGcThreshold %d is invalid: it must be between %d and %d", *g.TerminatedPodGcThreshold, minPodGC, maxPodGC)
 		}
 	}
 	if scheduler == nil || scheduler.NodeResourcesFit == nil || scheduler.NodeResourcesFit.ScoringStrategy == nil {
@@ -66,18 +68,18 @@ func checkComponents(cluster string, api *types.KubeApiServerConfigRequest, mana
 	switch strategy.Type {
 	case "", types.ScoringStrategyTypeLeastAllocated, types.ScoringStrategyTypeMostAllocated:
 	default:
-		return invalidParameter(cluster, "Scoring strategy %s is invalid: it must be one of [LeastAllocated, MostAllocated]", strategy.Type)
+		return exception.InvalidParameter(cluster, "Scoring strategy %s is invalid: it must be one of [LeastAllocated, MostAllocated]", strategy.Type)
 	}
 	seen := map[string]bool{}
 	for _, r := range strategy.Resources {
 		name := aws.ToString(r.Name)
 		switch {
 		case name == "":
-			return invalidParameter(cluster, "A resource of the scoring strategy has no name")
+			return exception.InvalidParameter(cluster, "A resource of the scoring strategy has no name")
 		case seen[name]:
-			return invalidParameter(cluster, "Resource %s of the scoring strategy is specified more than once", name)
+			return exception.InvalidParameter(cluster, "Resource %s of the scoring strategy is specified more than once", name)
 		case r.Weight != nil && (*r.Weight < minResourceWeight || *r.Weight > maxResourceWeight):
-			return invalidParameter(cluster, "Weight %d of resource %s is invalid: it must be between %d and %d", *r.Weight, name, minResourceWeight, maxResourceWeight)
+			return exception.InvalidParameter(cluster, "Weight %d of resource %s is invalid: it must be between %d and %d", *r.Weight, name, minResourceWeight, maxResourceWeight)
 		}
 		seen[name] = true
 	}
@@ -117,7 +119,7 @@ func componentUpdate(c *record.Cluster, api *types.KubeApiServerConfigRequest, m
 	if err := checkComponents(c.Name, api, manager, scheduler); err != nil {
 		return nil, err
 	}
-	before := asJSON([]any{c.KubeAPIServer, c.KubeController, c.KubeScheduler})
+	before := resource.JSON([]any{c.KubeAPIServer, c.KubeController, c.KubeScheduler})
 	var params []types.UpdateParam
 	if api != nil {
 		merged := types.KubeApiServerConfigRequest{}
@@ -138,7 +140,7 @@ func componentUpdate(c *record.Cluster, api *types.KubeApiServerConfigRequest, m
 		if r := api.ServiceNodePortRange; r != nil {
 			said["serviceNodePortRange"] = map[string]int32{"minPort": r.MinPort, "maxPort": r.MaxPort}
 		}
-		params = append(params, param(types.UpdateParamTypeKubeApiServerConfig, asJSON(said)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeKubeApiServerConfig, resource.JSON(said)))
 	}
 	if manager != nil {
 		merged := types.KubeControllerManagerConfigRequest{}
@@ -155,7 +157,7 @@ func componentUpdate(c *record.Cluster, api *types.KubeApiServerConfigRequest, m
 			said["podGcControllerConfig"] = map[string]any{"terminatedPodGcThreshold": g.TerminatedPodGcThreshold}
 		}
 		c.KubeController = &merged
-		params = append(params, param(types.UpdateParamTypeKubeControllerManagerConfig, asJSON(said)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeKubeControllerManagerConfig, resource.JSON(said)))
 	}
 	if scheduler != nil {
 		c.KubeScheduler = scheduler
@@ -168,10 +170,10 @@ func componentUpdate(c *record.Cluster, api *types.KubeApiServerConfigRequest, m
 			}
 			said["nodeResourcesFit"] = map[string]any{"scoringStrategy": map[string]any{"type": strategy.Type, "resources": resources}}
 		}
-		params = append(params, param(types.UpdateParamTypeKubeSchedulerConfig, asJSON(said)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeKubeSchedulerConfig, resource.JSON(said)))
 	}
-	if asJSON([]any{c.KubeAPIServer, c.KubeController, c.KubeScheduler}) == before {
-		return nil, invalidParameter(c.Name, "No changes needed for the control plane component config provided")
+	if resource.JSON([]any{c.KubeAPIServer, c.KubeController, c.KubeScheduler}) == before {
+		return nil, exception.InvalidParameter(c.Name, "No changes needed for the control plane component config provided")
 	}
 	return params, nil
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
-
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // clusterConfigHandlers are the operations of this file, each with what its caller needs permission for.
@@ -21,7 +23,7 @@ func (s *Service) clusterConfigHandlers() []wire.Handler {
 		wire.Handle(s.UpdateClusterConfig, func(
 			ctx context.Context, action string, in *eks.UpdateClusterConfigInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.Name, func(c conditions) { c.ofUpdate(in) })
+			return s.OnCluster(ctx, action, in.Name, func(c resource.Conditions) { setUpdate(c, in) })
 		}),
 	}
 }
@@ -86,7 +88,7 @@ func updateType(in *eks.UpdateClusterConfigInput) (types.UpdateType, error) {
 		add(speaksOfEgress(vpc), types.UpdateTypeControlPlaneEgressUpdate)
 	}
 	if net := in.KubernetesNetworkConfig; net != nil && (net.ServiceIpv4Cidr != nil || net.IpFamily != "") {
-		return "", invalidParameter(name, "serviceIpv4Cidr and ipFamily can't be changed after the cluster is created")
+		return "", exception.InvalidParameter(name, "serviceIpv4Cidr and ipFamily can't be changed after the cluster is created")
 	}
 	add(in.Logging != nil && len(in.Logging.ClusterLogging) > 0, types.UpdateTypeLoggingUpdate)
 	add(in.AccessConfig != nil, types.UpdateTypeAccessConfigUpdate)
@@ -99,11 +101,11 @@ func updateType(in *eks.UpdateClusterConfigInput) (types.UpdateType, error) {
 	add(in.KubeApiServerConfig != nil || in.KubeControllerManagerConfig != nil || in.KubeSchedulerConfig != nil, types.UpdateTypeControlPlaneComponentConfigUpdate)
 	switch len(kinds) {
 	case 0:
-		return "", invalidParameter(name, "The type for cluster update was not provided.")
+		return "", exception.InvalidParameter(name, "The type for cluster update was not provided.")
 	case 1:
 		return kinds[0], nil
 	}
-	return "", invalidParameter(name, "Only one type of update can be allowed.")
+	return "", exception.InvalidParameter(name, "Only one type of update can be allowed.")
 }
 
 var authenticationModes = []types.AuthenticationMode{types.AuthenticationModeConfigMap, types.AuthenticationModeApiAndConfigMap, types.AuthenticationModeApi}
@@ -114,7 +116,7 @@ func checkAuthenticationMode(cluster string, mode types.AuthenticationMode) erro
 			return nil
 		}
 	}
-	return invalidParameter(cluster, "Authentication mode %s is invalid: it must be one of %v", mode, authenticationModes)
+	return exception.InvalidParameter(cluster, "Authentication mode %s is invalid: it must be one of %v", mode, authenticationModes)
 }
 
 // accessConfigUpdate moves a cluster to the next authentication mode. The way is CONFIG_MAP, API_AND_CONFIG_MAP, API, and
@@ -128,12 +130,12 @@ func (s *Service) accessConfigUpdate(ctx context.Context, c *record.Cluster, in 
 	var ops []store.Op
 	switch {
 	case from == to:
-		return nil, nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with authenticationMode: %s", to)
+		return nil, nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with authenticationMode: %s", to)
 	case from == types.AuthenticationModeConfigMap && to == types.AuthenticationModeApiAndConfigMap:
 		if c.BootstrapCreatorAdmin {
 			// Whoever has the creator's name since is not the creator.
-			creator, _ := parsePrincipal(c.CreatorARN)
-			if born, id, exists, err := s.bornAt(ctx, creator); err != nil {
+			creator, _ := principal.Parse(c.CreatorARN)
+			if born, id, exists, err := s.principals.Lookup(ctx, creator); err != nil {
 				return nil, nil, err
 			} else if exists && (c.CreatorID == "" || id == c.CreatorID) && !born.Truncate(time.Millisecond).After(c.CreatedAt) {
 				ops = append(ops, s.creatorEntryOp(*c))
@@ -141,34 +143,34 @@ func (s *Service) accessConfigUpdate(ctx context.Context, c *record.Cluster, in 
 		}
 	case from == types.AuthenticationModeApiAndConfigMap && to == types.AuthenticationModeApi:
 	default:
-		return nil, nil, invalidParameter(c.Name, "Unsupported authentication mode update from %s to %s", from, to)
+		return nil, nil, exception.InvalidParameter(c.Name, "Unsupported authentication mode update from %s to %s", from, to)
 	}
 	c.AuthenticationMode = to
-	return []types.UpdateParam{param(types.UpdateParamTypeAuthenticationMode, string(to))}, ops, nil
+	return []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeAuthenticationMode, string(to))}, ops, nil
 }
 
 func deletionProtectionUpdate(c *record.Cluster, on bool) ([]types.UpdateParam, error) {
 	if c.DeletionProtection == on {
-		return nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with deletionProtection: %t", on)
+		return nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with deletionProtection: %t", on)
 	}
 	c.DeletionProtection = on
-	return []types.UpdateParam{param(types.UpdateParamTypeDeletionProtection, fmt.Sprint(on))}, nil
+	return []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeDeletionProtection, fmt.Sprint(on))}, nil
 }
 
 func zonalShiftUpdate(c *record.Cluster, in *types.ZonalShiftConfigRequest) ([]types.UpdateParam, error) {
 	on := aws.ToBool(in.Enabled)
 	if c.ZonalShift == on {
-		return nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with zonalShiftConfig enabled: %t", on)
+		return nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with zonalShiftConfig enabled: %t", on)
 	}
 	c.ZonalShift = on
-	return []types.UpdateParam{param(types.UpdateParamTypeZonalShiftConfig, asJSON(map[string]bool{"enabled": on}))}, nil
+	return []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeZonalShiftConfig, resource.JSON(map[string]bool{"enabled": on}))}, nil
 }
 
 func egressUpdate(cluster string, mode types.ControlPlaneEgressModeType) error {
 	if err := checkEgress(cluster, mode); err != nil {
 		return err
 	}
-	return invalidParameter(cluster, "Cluster is already at the desired configuration with controlPlaneEgressMode: %s", mode)
+	return exception.InvalidParameter(cluster, "Cluster is already at the desired configuration with controlPlaneEgressMode: %s", mode)
 }
 
 func scalingUpdate(cluster string, in *types.ControlPlaneScalingConfig) error {
@@ -176,7 +178,7 @@ func scalingUpdate(cluster string, in *types.ControlPlaneScalingConfig) error {
 	if err != nil {
 		return err
 	}
-	return invalidParameter(cluster, "Cluster is already at the desired configuration with control plane tier: %s", tier)
+	return exception.InvalidParameter(cluster, "Cluster is already at the desired configuration with control plane tier: %s", tier)
 }
 
 func autoModeUpdate(c *record.Cluster, a autoMode) ([]types.UpdateParam, error) {
@@ -185,14 +187,14 @@ func autoModeUpdate(c *record.Cluster, a autoMode) ([]types.UpdateParam, error) 
 		return nil, err
 	}
 	if c.ComputeConfig != nil {
-		return nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with EKS Auto Mode disabled")
+		return nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with EKS Auto Mode disabled")
 	}
 	c.ComputeConfig, c.StorageConfig, c.ElasticLB = compute, storage, balancing
-	off := asJSON(map[string]bool{"enabled": false})
+	off := resource.JSON(map[string]bool{"enabled": false})
 	return []types.UpdateParam{
-		param(types.UpdateParamTypeComputeConfig, off),
-		param(types.UpdateParamTypeStorageConfig, asJSON(map[string]any{"blockStorage": map[string]bool{"enabled": false}})),
-		param(types.UpdateParamTypeKubernetesNetworkConfig, asJSON(map[string]any{"elasticLoadBalancing": map[string]bool{"enabled": false}})),
+		resource.UpdateParam(types.UpdateParamTypeComputeConfig, off),
+		resource.UpdateParam(types.UpdateParamTypeStorageConfig, resource.JSON(map[string]any{"blockStorage": map[string]bool{"enabled": false}})),
+		resource.UpdateParam(types.UpdateParamTypeKubernetesNetworkConfig, resource.JSON(map[string]any{"elasticLoadBalancing": map[string]bool{"enabled": false}})),
 	}, nil
 }
 
@@ -203,8 +205,8 @@ func (s *Service) remoteNetworkUpdate(ctx context.Context, c *record.Cluster, in
 	}
 	wanted := networksOf(after)
 	if wanted == networksOf(c.RemoteNetwork) {
-		return nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with remoteNetworkConfig: %s", wanted)
+		return nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with remoteNetworkConfig: %s", wanted)
 	}
 	c.RemoteNetwork = after
-	return []types.UpdateParam{param(types.UpdateParamTypeRemoteNetworkConfig, wanted)}, nil
+	return []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeRemoteNetworkConfig, wanted)}, nil
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -26,8 +29,8 @@ func (s *Service) clusterCreateHandlers() []wire.Handler {
 
 // createTargets is the cluster that a request would create.
 func createTargets(ctx context.Context, action string, in *eks.CreateClusterInput) ([]wire.Target, error) {
-	t := newTarget(action, placeOf(ctx).clusterARN(aws.ToString(in.Name)))
-	conditions(t.Conditions).ofCreate(in)
+	t := resource.NewTarget(action, resource.PlaceOf(ctx).ClusterARN(aws.ToString(in.Name)))
+	setCreate(t.Conditions, in)
 	return []wire.Target{t}, nil
 }
 
@@ -43,14 +46,14 @@ func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput)
 			return nil, err
 		}
 		cluster.ClientRequestToken, cluster.RequestHash = aws.ToString(in.ClientRequestToken), hash
-		if err := s.ensureServiceLinkedRole(ctx, cluster, servicePrincipal, serviceLinkedRole); err != nil {
+		if err := s.principals.EnsureServiceLinkedRole(ctx, cluster, principal.EKS, serviceLinkedRole); err != nil {
 			return nil, err
 		}
-		ops := []store.Op{s.clusters.CreateOp(cluster.Key(), cluster)}
+		ops := []store.Op{s.Clusters.CreateOp(cluster.Key(), cluster)}
 		if cluster.AuthenticationMode != types.AuthenticationModeConfigMap && cluster.BootstrapCreatorAdmin {
 			ops = append(ops, s.creatorEntryOp(cluster))
 		}
-		if err := s.store.Txn(ctx, ops...); errors.Is(err, store.ErrExists) {
+		if err := s.Store.Txn(ctx, ops...); errors.Is(err, store.ErrExists) {
 			continue // somebody was faster; see whether it was this very request
 		} else if err != nil {
 			return nil, err
@@ -62,7 +65,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput)
 // createdBefore answers for a cluster that exists: as the first time if it is this request again, else with an error.
 func (s *Service) createdBefore(ctx context.Context, in *eks.CreateClusterInput, hash string) (*eks.CreateClusterOutput, error) {
 	name := aws.ToString(in.Name)
-	row, err := s.clusters.Get(ctx, placeOf(ctx).clusterKey(name))
+	row, err := s.Clusters.Get(ctx, resource.PlaceOf(ctx).ClusterKey(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
@@ -73,7 +76,7 @@ func (s *Service) createdBefore(ctx context.Context, in *eks.CreateClusterInput,
 		return nil, err
 	}
 	if !same {
-		return nil, inUse(name, "Cluster already exists with name: %s", name)
+		return nil, exception.InUse(name, "Cluster already exists with name: %s", name)
 	}
 	return s.describeCreated(ctx, row.Value)
 }
@@ -91,20 +94,20 @@ func (s *Service) describeCreated(ctx context.Context, c record.Cluster) (*eks.C
 // newCluster is the cluster that a request asks for, checked. (wire has checked the form of its name.)
 func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (record.Cluster, error) {
 	var (
-		at     = placeOf(ctx)
+		at     = resource.PlaceOf(ctx)
 		caller = wire.CallerFrom(ctx)
 		name   = aws.ToString(in.Name)
 		none   record.Cluster
 	)
 	if in.OutpostConfig != nil {
-		return none, invalidParameter(name, "Local clusters on AWS Outposts are not implemented by Coracle: leave outpostConfig out")
+		return none, exception.InvalidParameter(name, "Local clusters on AWS Outposts are not implemented by Coracle: leave outpostConfig out")
 	}
 	c := record.Cluster{
-		Account:    at.account,
-		Region:     at.region,
+		Account:    at.Account,
+		Region:     at.Region,
 		Name:       name,
 		ID:         newClusterID(),
-		CreatedAt:  s.timestamp(),
+		CreatedAt:  s.Timestamp(),
 		CreatorARN: caller.PrincipalARN,
 		RoleARN:    aws.ToString(in.RoleArn),
 
@@ -124,8 +127,8 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 	if c.SupportType, err = s.supportType(name, c.Version, in.UpgradePolicy); err != nil {
 		return none, err
 	}
-	if fault := tagFault(in.Tags); fault != "" {
-		return none, invalidParameter(name, "%s", fault)
+	if fault := resource.TagFault(in.Tags); fault != "" {
+		return none, exception.InvalidParameter(name, "%s", fault)
 	}
 	if c.AuthenticationMode, c.BootstrapCreatorAdmin, err = accessConfig(name, in.AccessConfig); err != nil {
 		return none, err
@@ -194,7 +197,7 @@ func accessConfig(name string, in *types.CreateAccessConfigRequest) (types.Authe
 		return "", false, err
 	}
 	if mode == types.AuthenticationModeConfigMap && !admin {
-		return "", false, invalidParameter(name, "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP")
+		return "", false, exception.InvalidParameter(name, "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP")
 	}
 	return mode, admin, nil
 }

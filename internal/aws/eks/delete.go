@@ -8,10 +8,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
-
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // clusterDeleteHandlers are the operations of this file, each with what its caller needs permission for.
@@ -20,7 +20,7 @@ func (s *Service) clusterDeleteHandlers() []wire.Handler {
 		wire.Handle(s.DeleteCluster, func(
 			ctx context.Context, action string, in *eks.DeleteClusterInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.Name)
+			return s.OnCluster(ctx, action, in.Name)
 		}),
 	}
 }
@@ -31,7 +31,7 @@ func (s *Service) clusterDeleteHandlers() []wire.Handler {
 func (s *Service) DeleteCluster(ctx context.Context, in *eks.DeleteClusterInput) (*eks.DeleteClusterOutput, error) {
 	name := aws.ToString(in.Name)
 	for {
-		row, err := s.cluster(ctx, name)
+		row, err := s.Cluster(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func (s *Service) DeleteCluster(ctx context.Context, in *eks.DeleteClusterInput)
 				return nil, err
 			}
 			row.Value.Deleting = true
-			row, err = s.clusters.Update(ctx, row)
+			row, err = s.Clusters.Update(ctx, row)
 			if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
 				continue
 			} else if err != nil {
@@ -58,24 +58,24 @@ func (s *Service) DeleteCluster(ctx context.Context, in *eks.DeleteClusterInput)
 // deletable says why a cluster can't be deleted now.
 func (s *Service) deletable(ctx context.Context, c record.Cluster) error {
 	if c.DeletionProtection {
-		return invalidRequest(c.Name, "Cluster %s can't be deleted because deletion protection is enabled. Disable deletion protection with UpdateClusterConfig, then try again.", c.Name)
+		return exception.InvalidRequest(c.Name, "Cluster %s can't be deleted because deletion protection is enabled. Disable deletion protection with UpdateClusterConfig, then try again.", c.Name)
 	}
-	_, last, err := s.observed(ctx, c)
+	_, last, err := s.Observe(ctx, c)
 	if err != nil {
 		return err
 	}
 	if last.Status == types.UpdateStatusInProgress {
-		return inUse(c.Name, "Cannot delete because cluster %s currently has an update in progress", c.Name)
+		return exception.InUse(c.Name, "Cannot delete because cluster %s currently has an update in progress", c.Name)
 	}
-	if groups, err := s.nodegroupsOf(ctx, c); err != nil {
+	if groups, err := s.NodegroupsOf(ctx, c); err != nil {
 		return err
 	} else if len(groups) > 0 {
-		return inUse(c.Name, "Cluster has nodegroups attached")
+		return exception.InUse(c.Name, "Cluster has nodegroups attached")
 	}
 	if profiles, err := s.fargateProfilesOf(ctx, c); err != nil {
 		return err
 	} else if len(profiles) > 0 {
-		return inUse(c.Name, "Cluster has fargate profiles attached")
+		return exception.InUse(c.Name, "Cluster has fargate profiles attached")
 	}
 	return nil
 }

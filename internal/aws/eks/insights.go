@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/uuid"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/kubernetes"
@@ -57,7 +58,7 @@ func upgradeInsights(c record.Cluster, cp record.ControlPlane) []types.Insight {
 
 func nextVersion(version string) (string, bool) {
 	for _, v := range kubernetes.Versions() {
-		if minor(v.Minor) == minor(version)+1 {
+		if kubernetes.MinorNumber(v.Minor) == kubernetes.MinorNumber(version)+1 {
 			return v.Minor, true
 		}
 	}
@@ -65,12 +66,12 @@ func nextVersion(version string) (string, bool) {
 }
 
 func (s *Service) insights(ctx context.Context, cluster string) ([]types.Insight, error) {
-	row, err := s.cluster(ctx, cluster)
+	row, err := s.Cluster(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
 	c := row.Value
-	cp, last, err := s.observed(ctx, c)
+	cp, last, err := s.Observe(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -84,12 +85,12 @@ func (s *Service) insightHandlers() []wire.Handler {
 		wire.Handle(s.ListInsights, func(
 			ctx context.Context, action string, in *eks.ListInsightsInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 		wire.Handle(s.DescribeInsight, func(
 			ctx context.Context, action string, in *eks.DescribeInsightInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 	}
 }
@@ -135,5 +136,5 @@ func (s *Service) DescribeInsight(ctx context.Context, in *eks.DescribeInsightIn
 			return &eks.DescribeInsightOutput{Insight: &i}, nil
 		}
 	}
-	return nil, notFound(name, "No insight found for ID: %s", aws.ToString(in.Id))
+	return nil, exception.NotFound(name, "No insight found for ID: %s", aws.ToString(in.Id))
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -25,11 +27,11 @@ func applyLogging(cluster string, enabled []types.LogType, in *types.Logging) ([
 	for _, setup := range in.ClusterLogging {
 		for _, t := range setup.Types {
 			if !slices.Contains(logTypes, t) {
-				return nil, invalidParameter(cluster, "Invalid log type %s: valid log types are [api, audit, authenticator, controllerManager, scheduler]", t)
+				return nil, exception.InvalidParameter(cluster, "Invalid log type %s: valid log types are [api, audit, authenticator, controllerManager, scheduler]", t)
 			}
 			enable := aws.ToBool(setup.Enabled)
 			if before, ok := said[t]; ok && before != enable {
-				return nil, invalidParameter(cluster, "Log type %s can't be both enabled and disabled", t)
+				return nil, exception.InvalidParameter(cluster, "Log type %s can't be both enabled and disabled", t)
 			}
 			said[t] = enable
 			on[t] = enable
@@ -72,7 +74,7 @@ func loggingUpdate(c *record.Cluster, in *types.Logging) ([]types.UpdateParam, e
 		return nil, err
 	}
 	if slices.Equal(after, c.LoggingTypes) {
-		return nil, invalidParameter(c.Name, "No changes needed for the logging config provided")
+		return nil, exception.InvalidParameter(c.Name, "No changes needed for the logging config provided")
 	}
 	c.LoggingTypes = after
 	type setup struct {
@@ -83,5 +85,5 @@ func loggingUpdate(c *record.Cluster, in *types.Logging) ([]types.UpdateParam, e
 	for _, s := range in.ClusterLogging {
 		setups = append(setups, setup{s.Types, aws.ToBool(s.Enabled)})
 	}
-	return []types.UpdateParam{param(types.UpdateParamTypeClusterLogging, asJSON(map[string]any{"clusterLogging": setups}))}, nil
+	return []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeClusterLogging, resource.JSON(map[string]any{"clusterLogging": setups}))}, nil
 }

@@ -2,12 +2,13 @@ package eks
 
 import (
 	"context"
-	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -19,29 +20,17 @@ import (
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 
-func nameOf(n record.Nodegroup) subject { return subject{cluster: n.Cluster, nodegroup: n.Name} }
-
-// nodegroup is a node group of the caller's cluster, for the caller to change, and the cluster; or a ResourceNotFoundException.
-func (s *Service) nodegroup(ctx context.Context, cluster, name string) (store.Row[record.Nodegroup], store.Row[record.Cluster], error) {
-	at := placeOf(ctx)
-	c, err := s.cluster(ctx, cluster)
-	if err != nil {
-		return store.Row[record.Nodegroup]{}, c, err
-	}
-	row, err := s.nodegroups.Copy(ctx, record.NodegroupKey(at.account, at.region, cluster, name))
-	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
-		return row, c, subject{cluster: cluster, nodegroup: name}.notFound("No node group found for name: %s.", name)
-	}
-	return row, c, err
+func nameOf(n record.Nodegroup) exception.About {
+	return exception.About{Cluster: n.Cluster, Nodegroup: n.Name}
 }
 
 // observedGroup is what was last seen of a node group (nothing, for a new one) and its newest update (nothing, for one that was never updated).
 func (s *Service) observedGroup(ctx context.Context, n record.Nodegroup) (state record.NodegroupState, last record.Update, err error) {
-	state, err = seen(ctx, s.nodegroupStates, n.Key(), func(state record.NodegroupState) bool { return state.NodegroupID == n.ID })
+	state, err = resource.ObservedState(ctx, s.nodegroupStates, n.Key(), func(state record.NodegroupState) bool { return state.NodegroupID == n.ID })
 	if err != nil {
 		return state, last, err
 	}
-	last, err = s.lastUpdate(ctx, record.Cluster{Account: n.Account, Region: n.Region, Name: n.Cluster}, n.LastUpdateID)
+	last, err = s.LastUpdate(ctx, record.Cluster{Account: n.Account, Region: n.Region, Name: n.Cluster}, n.LastUpdateID)
 	return state, last, err
 }
 
@@ -92,8 +81,8 @@ func (s *Service) describeGroup(ctx context.Context, n record.Nodegroup) (*types
 		NodegroupName:    new(n.Name),
 		NodegroupArn:     new(n.ARN()),
 		ClusterName:      new(n.Cluster),
-		Version:          orNil(template.Version),
-		ReleaseVersion:   orNil(template.ReleaseVersion),
+		Version:          resource.OrNil(template.Version),
+		ReleaseVersion:   resource.OrNil(template.ReleaseVersion),
 		CreatedAt:        new(n.CreatedAt),
 		ModifiedAt:       new(n.ModifiedAt),
 		Status:           nodegroupStatus(n, state, last),
@@ -111,7 +100,7 @@ func (s *Service) describeGroup(ctx context.Context, n record.Nodegroup) (*types
 		NodeRepairConfig: n.Repair,
 		WarmPoolConfig:   n.WarmPool,
 		Health:           &types.NodegroupHealth{Issues: state.Issues},
-		Resources:        &types.NodegroupResources{RemoteAccessSecurityGroup: orNil(state.RemoteAccessGroup)},
+		Resources:        &types.NodegroupResources{RemoteAccessSecurityGroup: resource.OrNil(state.RemoteAccessGroup)},
 		Tags:             n.Tags,
 	}
 	if n.DiskSize > 0 {
@@ -138,12 +127,12 @@ func (s *Service) nodegroupHandlers() []wire.Handler {
 		wire.Handle(s.DescribeNodegroup, func(
 			ctx context.Context, action string, in *eks.DescribeNodegroupInput,
 		) ([]wire.Target, error) {
-			return s.onNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
+			return s.OnNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
 		}),
 		wire.Handle(s.ListNodegroups, func(
 			ctx context.Context, action string, in *eks.ListNodegroupsInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 	}
 }
@@ -154,7 +143,7 @@ func (s *Service) DescribeNodegroup(ctx context.Context, in *eks.DescribeNodegro
 	if err := s.awaitNodegroup(ctx, cluster, name); err != nil {
 		return nil, err
 	}
-	row, _, err := s.nodegroup(ctx, cluster, name)
+	row, _, err := s.Nodegroup(ctx, cluster, name)
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +156,11 @@ func (s *Service) DescribeNodegroup(ctx context.Context, in *eks.DescribeNodegro
 
 // ListNodegroups lists the managed node groups of a cluster.
 func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInput) (*eks.ListNodegroupsOutput, error) {
-	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	row, err := s.Cluster(ctx, aws.ToString(in.ClusterName))
 	if err != nil {
 		return nil, err
 	}
-	groups, err := s.nodegroupsOf(ctx, row.Value)
+	groups, err := s.NodegroupsOf(ctx, row.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +175,16 @@ func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInpu
 	return &eks.ListNodegroupsOutput{Nodegroups: names, NextToken: next}, nil
 }
 
-// nodegroupsOf are a cluster's managed node groups.
-func (s *Service) nodegroupsOf(ctx context.Context, c record.Cluster) ([]record.Nodegroup, error) {
-	return valuesOf(ctx, s.nodegroups, c, func(n record.Nodegroup) string { return n.ClusterID })
+// awaitNodegroup returns once the node group is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) awaitNodegroup(ctx context.Context, cluster, name string) error {
+	at := resource.PlaceOf(ctx)
+	key := record.NodegroupKey(at.Account, at.Region, cluster, name)
+	return resource.Await(ctx, s.Nodegroups, key, func(ctx context.Context, n record.Nodegroup) (bool, error) {
+		state, last, err := s.observedGroup(ctx, n)
+		switch nodegroupStatus(n, state, last) {
+		case types.NodegroupStatusCreating, types.NodegroupStatusUpdating, types.NodegroupStatusDeleting:
+			return false, err
+		}
+		return true, err
+	}, resource.Notify(s.nodegroupStates, key), resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, cluster)))
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -27,43 +29,43 @@ const ec2Service = "ec2.amazonaws.com"
 // checkNodeRole demands that a group's role is the account's own, that the caller may pass it to EKS, that it exists, and that instances may
 // have it.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
-func (s *Service) checkNodeRole(ctx context.Context, g subject, n record.Nodegroup) error {
+func (s *Service) checkNodeRole(ctx context.Context, g exception.About, n record.Nodegroup) error {
 	arn := n.NodeRoleARN
-	p, ok := parsePrincipal(arn)
-	if !ok || p.kind != "role" {
-		return g.invalidParameter("nodeRole %s is not the ARN of an IAM role", arn)
+	p, ok := principal.Parse(arn)
+	if !ok || p.Kind != "role" {
+		return g.InvalidParameter("nodeRole %s is not the ARN of an IAM role", arn)
 	}
-	if p.serviceLinked() {
-		return g.invalidParameter("nodeRole %s is a service-linked role, which can't be the role of nodes: specify a role that EC2 may assume", arn)
+	if p.ServiceLinked() {
+		return g.InvalidParameter("nodeRole %s is a service-linked role, which can't be the role of nodes: specify a role that EC2 may assume", arn)
 	}
-	if err := passRole(ctx, p, servicePrincipal, n.ARN()); err != nil {
+	if err := principal.PassRole(ctx, p, principal.EKS, n.ARN()); err != nil {
 		return err
 	}
-	exists, trusts, err := s.assumable(ctx, p, ec2Service, nil, "sts:AssumeRole")
+	exists, trusts, err := s.principals.Assumable(ctx, p, ec2Service, nil, "sts:AssumeRole")
 	switch {
 	case err != nil:
 		return err
 	case !exists:
-		return g.invalidParameter("The role with name %s cannot be found. (Service: Iam, Status Code: 404, Request ID: %s)", p.name, wire.RequestIDFrom(ctx))
+		return g.InvalidParameter("The role with name %s cannot be found. (Service: Iam, Status Code: 404, Request ID: %s)", p.Name, wire.RequestIDFrom(ctx))
 	case !trusts:
-		return g.invalidParameter("Following required service principals [%s] were not found in the trust relationships of nodeRole %s", ec2Service, arn)
+		return g.InvalidParameter("Following required service principals [%s] were not found in the trust relationships of nodeRole %s", ec2Service, arn)
 	}
 	return nil
 }
 
 // checkNodeSubnets demands that there is at least one subnet, and that all are in the cluster's VPC.
-func (s *Service) checkNodeSubnets(ctx context.Context, g subject, c record.Cluster, ids []string) error {
+func (s *Service) checkNodeSubnets(ctx context.Context, g exception.About, c record.Cluster, ids []string) error {
 	if len(ids) == 0 {
-		return g.invalidParameter("A nodegroup must have at least one subnet")
+		return g.InvalidParameter("A nodegroup must have at least one subnet")
 	}
 	var strangers []string
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return g.invalidParameter("Subnet %s is specified more than once", id)
+			return g.InvalidParameter("Subnet %s is specified more than once", id)
 		}
 		row, err := s.subnets.Get(ctx, record.EC2Key(c.Account, c.Region, id))
 		if errors.Is(err, store.ErrNotFound) {
-			return g.ec2Failure(ctx, "The subnet ID '%s' does not exist", id)
+			return g.EC2Failure(ctx, "The subnet ID '%s' does not exist", id)
 		} else if err != nil {
 			return err
 		}
@@ -72,39 +74,39 @@ func (s *Service) checkNodeSubnets(ctx context.Context, g subject, c record.Clus
 		}
 	}
 	if strangers != nil {
-		return g.invalidParameter("Subnet(s) [%s] are not in the VPC of the cluster, %s", strings.Join(strangers, ", "), c.VPCID)
+		return g.InvalidParameter("Subnet(s) [%s] are not in the VPC of the cluster, %s", strings.Join(strangers, ", "), c.VPCID)
 	}
 	return nil
 }
 
 // remoteAccess checks who may log in to a group's nodes.
-func (s *Service) remoteAccess(ctx context.Context, g subject, c record.Cluster, in *types.RemoteAccessConfig, template *usersTemplate) (*types.RemoteAccessConfig, error) {
+func (s *Service) remoteAccess(ctx context.Context, g exception.About, c record.Cluster, in *types.RemoteAccessConfig, template *usersTemplate) (*types.RemoteAccessConfig, error) {
 	switch {
 	case in == nil || aws.ToString(in.Ec2SshKey) == "" && len(in.SourceSecurityGroups) == 0:
 		return nil, nil
 	case template != nil:
-		return nil, g.invalidParameter("Remote access configuration cannot be specified with a launch template.")
+		return nil, g.InvalidParameter("Remote access configuration cannot be specified with a launch template.")
 	case aws.ToString(in.Ec2SshKey) == "":
-		return nil, g.invalidParameter("ec2SshKey can't be empty when sourceSecurityGroups are specified")
+		return nil, g.InvalidParameter("ec2SshKey can't be empty when sourceSecurityGroups are specified")
 	}
 	_, err := s.keyPairNames.Get(ctx, store.Key(c.Account, c.Region, *in.Ec2SshKey))
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, g.invalidParameter("KeyPair %s not found", *in.Ec2SshKey)
+		return nil, g.InvalidParameter("KeyPair %s not found", *in.Ec2SshKey)
 	} else if err != nil {
 		return nil, err
 	}
 	for i, id := range in.SourceSecurityGroups {
 		if slices.Contains(in.SourceSecurityGroups[:i], id) {
-			return nil, g.invalidParameter("Security group %s is specified more than once", id)
+			return nil, g.InvalidParameter("Security group %s is specified more than once", id)
 		}
 		row, err := s.securityGroups.Get(ctx, record.EC2Key(c.Account, c.Region, id))
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, g.ec2Failure(ctx, "The security group '%s' does not exist", id)
+			return nil, g.EC2Failure(ctx, "The security group '%s' does not exist", id)
 		} else if err != nil {
 			return nil, err
 		}
 		if row.Value.VPCID != c.VPCID {
-			return nil, g.invalidParameter("Security group %s is not in the VPC of the cluster, %s", id, c.VPCID)
+			return nil, g.InvalidParameter("Security group %s is not in the VPC of the cluster, %s", id, c.VPCID)
 		}
 	}
 	return in, nil

@@ -8,7 +8,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/uuid"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -27,7 +30,7 @@ func (s *Service) nodegroupCreateHandlers() []wire.Handler {
 		wire.Handle(s.CreateNodegroup, func(
 			ctx context.Context, action string, in *eks.CreateNodegroupInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName, func(c conditions) { c.requestTags(in.Tags) })
+			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) })
 		}),
 	}
 }
@@ -35,16 +38,16 @@ func (s *Service) nodegroupCreateHandlers() []wire.Handler {
 // CreateNodegroup records a node group in CREATING; the node-group controller makes it ACTIVE.
 func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupInput) (*eks.CreateNodegroupOutput, error) {
 	hash := wire.Fingerprint(in)
-	g := subject{cluster: aws.ToString(in.ClusterName), nodegroup: aws.ToString(in.NodegroupName)}
+	g := exception.About{Cluster: aws.ToString(in.ClusterName), Nodegroup: aws.ToString(in.NodegroupName)}
 	for {
-		c, err := s.cluster(ctx, g.cluster)
+		c, err := s.Cluster(ctx, g.Cluster)
 		if err != nil {
 			return nil, err
 		}
 		if out, err := s.nodegroupCreatedBefore(ctx, c.Value, g, in, hash); out != nil || err != nil {
 			return out, err
 		}
-		active, err := s.activeCluster(ctx, c.Value, g)
+		active, err := s.ActiveCluster(ctx, c.Value, g)
 		if err != nil {
 			return nil, err
 		}
@@ -53,12 +56,12 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupIn
 			return nil, err
 		}
 		n.ClientRequestToken, n.RequestHash = aws.ToString(in.ClientRequestToken), hash
-		if err := s.ensureServiceLinkedRole(ctx, c.Value, nodegroupService, nodegroupLinkedRole); err != nil {
+		if err := s.principals.EnsureServiceLinkedRole(ctx, c.Value, nodegroupService, nodegroupLinkedRole); err != nil {
 			return nil, err
 		}
 		// The cluster's row is written, too: whoever deletes it at this moment has to look for node groups again.
-		err = s.store.Txn(ctx, s.clusters.UpdateOp(c), s.nodegroups.CreateOp(n.Key(), n))
-		if lostRace(err) {
+		err = s.Store.Txn(ctx, s.Clusters.UpdateOp(c), s.Nodegroups.CreateOp(n.Key(), n))
+		if resource.LostRace(err) {
 			continue // see whether somebody made this very group
 		} else if err != nil {
 			return nil, err
@@ -68,8 +71,8 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *eks.CreateNodegroupIn
 }
 
 // nodegroupCreatedBefore answers for a node group that exists: as the first time if it is this request again, else with an error.
-func (s *Service) nodegroupCreatedBefore(ctx context.Context, c record.Cluster, g subject, in *eks.CreateNodegroupInput, hash string) (*eks.CreateNodegroupOutput, error) {
-	row, err := s.nodegroups.Get(ctx, record.NodegroupKey(c.Account, c.Region, g.cluster, g.nodegroup))
+func (s *Service) nodegroupCreatedBefore(ctx context.Context, c record.Cluster, g exception.About, in *eks.CreateNodegroupInput, hash string) (*eks.CreateNodegroupOutput, error) {
+	row, err := s.Nodegroups.Get(ctx, record.NodegroupKey(c.Account, c.Region, g.Cluster, g.Nodegroup))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
@@ -80,7 +83,7 @@ func (s *Service) nodegroupCreatedBefore(ctx context.Context, c record.Cluster, 
 		return nil, err
 	}
 	if !same {
-		return nil, g.inUse("NodeGroup already exists with name %s and cluster name %s", g.nodegroup, g.cluster)
+		return nil, g.InUse("NodeGroup already exists with name %s and cluster name %s", g.Nodegroup, g.Cluster)
 	}
 	return s.describeCreatedGroup(ctx, row.Value)
 }
@@ -93,20 +96,6 @@ func (s *Service) describeCreatedGroup(ctx context.Context, n record.Nodegroup) 
 	return &eks.CreateNodegroupOutput{Nodegroup: out}, nil
 }
 
-// activeCluster is a cluster with the Kubernetes version that it has now. It refuses one that is being made, changed or taken down: nothing is
-// built on it.
-func (s *Service) activeCluster(ctx context.Context, c record.Cluster, about subject) (record.Cluster, error) {
-	cp, last, err := s.observed(ctx, c)
-	if err != nil {
-		return c, err
-	}
-	if status(c, cp, last) != types.ClusterStatusActive {
-		return c, about.invalidRequest("Cluster '%s' is not in ACTIVE status", c.Name)
-	}
-	c.Version = c.WantedVersion(last)
-	return c, nil
-}
-
 // nodegroupNamePattern is what the user guide says of names.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-managed-node-group.html
 var nodegroupNamePattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]*$`)
@@ -114,28 +103,28 @@ var nodegroupNamePattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]*$`)
 const longestNodegroupName = 63
 
 // newNodegroup is the node group that a request asks for, checked.
-func (s *Service) newNodegroup(ctx context.Context, c record.Cluster, g subject, in *eks.CreateNodegroupInput) (record.Nodegroup, error) {
+func (s *Service) newNodegroup(ctx context.Context, c record.Cluster, g exception.About, in *eks.CreateNodegroupInput) (record.Nodegroup, error) {
 	var none record.Nodegroup
 	switch {
-	case len(g.nodegroup) > longestNodegroupName:
-		return none, g.invalidParameter("nodegroupName can't be longer than %d characters, but %s has %d", longestNodegroupName, g.nodegroup, len(g.nodegroup))
-	case !nodegroupNamePattern.MatchString(g.nodegroup):
-		return none, g.invalidParameter("The nodegroup name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores, but is %q", g.nodegroup)
+	case len(g.Nodegroup) > longestNodegroupName:
+		return none, g.InvalidParameter("nodegroupName can't be longer than %d characters, but %s has %d", longestNodegroupName, g.Nodegroup, len(g.Nodegroup))
+	case !nodegroupNamePattern.MatchString(g.Nodegroup):
+		return none, g.InvalidParameter("The nodegroup name parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores, but is %q", g.Nodegroup)
 	}
-	groups, err := s.nodegroupsOf(ctx, c)
+	groups, err := s.NodegroupsOf(ctx, c)
 	if err != nil {
 		return none, err
 	}
 	if len(groups) >= s.nodegroupsPerCluster {
-		return none, g.limitExceeded("Cluster %s has %d nodegroups, as many as the quota 'Managed node groups per cluster' allows. Delete some, or raise the quota: coracle serve reads it from %s", c.Name, len(groups), NodegroupQuota)
+		return none, g.LimitExceeded("Cluster %s has %d nodegroups, as many as the quota 'Managed node groups per cluster' allows. Delete some, or raise the quota: coracle serve reads it from %s", c.Name, len(groups), NodegroupQuota)
 	}
-	now := s.timestamp()
+	now := s.Timestamp()
 	n := record.Nodegroup{
-		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: g.nodegroup, ID: newUUID(), CreatedAt: now, ModifiedAt: now,
+		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: g.Nodegroup, ID: uuid.NewString(), CreatedAt: now, ModifiedAt: now,
 		NodeRoleARN: aws.ToString(in.NodeRole), SubnetIDs: in.Subnets, Tags: in.Tags, ScalingChange: 1,
 	}
-	if fault := tagFault(in.Tags); fault != "" {
-		return none, g.invalidParameter("%s", fault)
+	if fault := resource.TagFault(in.Tags); fault != "" {
+		return none, g.InvalidParameter("%s", fault)
 	}
 	if n.Scaling, err = newScaling(g, in.ScalingConfig); err != nil {
 		return none, err
@@ -188,12 +177,12 @@ func (s *Service) newNodegroup(ctx context.Context, c record.Cluster, g subject,
 
 // capacityType is how the nodes are paid.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
-func capacityType(g subject, asked types.CapacityTypes) (types.CapacityTypes, error) {
+func capacityType(g exception.About, asked types.CapacityTypes) (types.CapacityTypes, error) {
 	switch asked {
 	case "":
 		return types.CapacityTypesOnDemand, nil
 	case types.CapacityTypesCapacityBlock:
-		return "", g.invalidParameter("capacityType %s is not implemented by Coracle, which has no capacity reservations: use %s or %s", asked, types.CapacityTypesOnDemand, types.CapacityTypesSpot)
+		return "", g.InvalidParameter("capacityType %s is not implemented by Coracle, which has no capacity reservations: use %s or %s", asked, types.CapacityTypesOnDemand, types.CapacityTypesSpot)
 	}
 	return asked, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
@@ -16,7 +17,7 @@ func (s *Service) nodegroupDeleteHandlers() []wire.Handler {
 		wire.Handle(s.DeleteNodegroup, func(
 			ctx context.Context, action string, in *eks.DeleteNodegroupInput,
 		) ([]wire.Target, error) {
-			return s.onNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
+			return s.OnNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
 		}),
 	}
 }
@@ -25,7 +26,7 @@ func (s *Service) nodegroupDeleteHandlers() []wire.Handler {
 // removes its row. A group that is on its way out already is described again.
 func (s *Service) DeleteNodegroup(ctx context.Context, in *eks.DeleteNodegroupInput) (*eks.DeleteNodegroupOutput, error) {
 	for {
-		row, _, err := s.nodegroup(ctx, aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName))
+		row, _, err := s.Nodegroup(ctx, aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName))
 		if err != nil {
 			return nil, err
 		}
@@ -35,11 +36,11 @@ func (s *Service) DeleteNodegroup(ctx context.Context, in *eks.DeleteNodegroupIn
 				return nil, err
 			}
 			if last.Status == types.UpdateStatusInProgress {
-				return nil, nameOf(*n).inUse("Cannot delete because nodegroup %s currently has update %s in progress", n.Name, last.ID)
+				return nil, nameOf(*n).InUse("Cannot delete because nodegroup %s currently has update %s in progress", n.Name, last.ID)
 			}
-			n.Deleting, n.ModifiedAt = true, s.timestamp()
-			row, err = s.nodegroups.Update(ctx, row)
-			if lostRace(err) {
+			n.Deleting, n.ModifiedAt = true, s.Timestamp()
+			row, err = s.Nodegroups.Update(ctx, row)
+			if resource.LostRace(err) {
 				continue
 			} else if err != nil {
 				return nil, err

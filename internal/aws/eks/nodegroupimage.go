@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/kubernetes"
@@ -37,11 +38,11 @@ var nodeImages = map[types.AMITypes]nodeImage{
 
 // setImage decides what a new group's nodes run: the image of the user's launch template, or one of EKS's for the group's AMI type and version.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-custom-ami
-func setImage(g subject, n *record.Nodegroup, c record.Cluster, template *usersTemplate, in *eks.CreateNodegroupInput) error {
+func setImage(g exception.About, n *record.Nodegroup, c record.Cluster, template *usersTemplate, in *eks.CreateNodegroupInput) error {
 	version, release := aws.ToString(in.Version), aws.ToString(in.ReleaseVersion)
 	if image := template.image(); image != "" {
 		if in.AmiType != "" && in.AmiType != types.AMITypesCustom {
-			return g.invalidParameter("You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template.")
+			return g.InvalidParameter("You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template.")
 		}
 		if err := noVersions(g, version, release); err != nil {
 			return err
@@ -69,19 +70,19 @@ func setImage(g subject, n *record.Nodegroup, c record.Cluster, template *usersT
 }
 
 // noVersions refuses versions beside an image that the user chose.
-func noVersions(g subject, version, release string) error {
+func noVersions(g exception.About, version, release string) error {
 	switch {
 	case version != "":
-		return g.invalidParameter("You cannot specify a kubernetes version to use when specifying an image id to use within the launch template.")
+		return g.InvalidParameter("You cannot specify a kubernetes version to use when specifying an image id to use within the launch template.")
 	case release != "":
-		return g.invalidParameter("You cannot specify a release version to use when specifying an image id to use within the launch template.")
+		return g.InvalidParameter("You cannot specify a release version to use when specifying an image id to use within the launch template.")
 	}
 	return nil
 }
 
 // amiType is the AMI type of a group without an image of its own: as on EKS the standard image of Amazon Linux 2023 for x86 unless the request
 // says otherwise, whatever the instance types.
-func amiType(g subject, asked types.AMITypes, template *usersTemplate) (types.AMITypes, error) {
+func amiType(g exception.About, asked types.AMITypes, template *usersTemplate) (types.AMITypes, error) {
 	if asked == "" {
 		return types.AMITypesAl2023X8664Standard, nil
 	}
@@ -90,11 +91,11 @@ func amiType(g subject, asked types.AMITypes, template *usersTemplate) (types.AM
 	}
 	switch {
 	case asked == types.AMITypesCustom && template == nil:
-		return "", g.invalidParameter("Launch template details can't be null for Custom ami type node group")
+		return "", g.InvalidParameter("Launch template details can't be null for Custom ami type node group")
 	case asked == types.AMITypesCustom:
-		return "", g.invalidParameter("You must specify an image id within the launch template when the AMI Type is CUSTOM.")
+		return "", g.InvalidParameter("You must specify an image id within the launch template when the AMI Type is CUSTOM.")
 	}
-	return "", g.invalidParameter("amiType %s is not implemented by Coracle, which has no such images: use one of AL2023, Amazon Linux 2 or Bottlerocket without FIPS", asked)
+	return "", g.InvalidParameter("amiType %s is not implemented by Coracle, which has no such images: use one of AL2023, Amazon Linux 2 or Bottlerocket without FIPS", asked)
 }
 
 // oldestNode is how many minor versions a kubelet may be behind its API server.
@@ -102,14 +103,14 @@ func amiType(g subject, asked types.AMITypes, template *usersTemplate) (types.AM
 const oldestNode = 3
 
 // nodeVersion checks a group's minor version against its cluster's.
-func nodeVersion(g subject, version, cluster string) error {
+func nodeVersion(g exception.About, version, cluster string) error {
 	switch _, ok := kubernetes.Lookup(version); {
 	case !ok:
-		return g.invalidParameter("unsupported Kubernetes version")
-	case minor(version) > minor(cluster):
-		return g.invalidParameter("The Kubernetes version of a nodegroup can't be newer than that of its cluster: %s was requested, and the cluster has %s", version, cluster)
-	case minor(version) < minor(cluster)-oldestNode:
-		return g.invalidParameter("The Kubernetes version of a nodegroup can't be more than %d minor versions older than that of its cluster: %s was requested, and the cluster has %s", oldestNode, version, cluster)
+		return g.InvalidParameter("unsupported Kubernetes version")
+	case kubernetes.MinorNumber(version) > kubernetes.MinorNumber(cluster):
+		return g.InvalidParameter("The Kubernetes version of a nodegroup can't be newer than that of its cluster: %s was requested, and the cluster has %s", version, cluster)
+	case kubernetes.MinorNumber(version) < kubernetes.MinorNumber(cluster)-oldestNode:
+		return g.InvalidParameter("The Kubernetes version of a nodegroup can't be more than %d minor versions older than that of its cluster: %s was requested, and the cluster has %s", oldestNode, version, cluster)
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func releases(region string, kind types.AMITypes, version string) []ami.Image {
 }
 
 // nodeRelease is the image of a release, of the newest one unless a release is asked for.
-func nodeRelease(g subject, region string, kind types.AMITypes, version, release string) (ami.Image, error) {
+func nodeRelease(g exception.About, region string, kind types.AMITypes, version, release string) (ami.Image, error) {
 	all := releases(region, kind, version)
 	if release == "" && len(all) > 0 {
 		return all[0], nil
@@ -139,5 +140,5 @@ func nodeRelease(g subject, region string, kind types.AMITypes, version, release
 		}
 		known = append(known, i.Release)
 	}
-	return ami.Image{}, g.invalidParameter("Requested release version %s is not valid for kubernetes version %s. Valid are: %s", release, version, strings.Join(known, ", "))
+	return ami.Image{}, g.InvalidParameter("Requested release version %s is not valid for kubernetes version %s. Valid are: %s", release, version, strings.Join(known, ", "))
 }

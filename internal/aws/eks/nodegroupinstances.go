@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
 
@@ -14,10 +15,10 @@ import (
 const maxInstanceTypes = 20
 
 // instanceTypes are those of a new group: of the request, or the one of the user's launch template (none then), or a default.
-func instanceTypes(g subject, kind types.AMITypes, asked []string, template *usersTemplate) ([]string, error) {
+func instanceTypes(g exception.About, kind types.AMITypes, asked []string, template *usersTemplate) ([]string, error) {
 	if own := template.instanceType(); own != "" {
 		if len(asked) > 0 {
-			return nil, g.invalidRequest("Cannot specify instance types in launch template and API request")
+			return nil, g.InvalidRequest("Cannot specify instance types in launch template and API request")
 		}
 		return nil, checkInstanceTypes(g, kind, []string{own})
 	}
@@ -31,15 +32,15 @@ func instanceTypes(g subject, kind types.AMITypes, asked []string, template *use
 }
 
 // checkInstanceTypes demands that instance types exist and can run the images of an AMI type.
-func checkInstanceTypes(g subject, kind types.AMITypes, names []string) error {
+func checkInstanceTypes(g exception.About, kind types.AMITypes, names []string) error {
 	if len(names) > maxInstanceTypes {
-		return g.invalidParameter("instanceTypes can have up to %d members, but has %d", maxInstanceTypes, len(names))
+		return g.InvalidParameter("instanceTypes can have up to %d members, but has %d", maxInstanceTypes, len(names))
 	}
 	var unknown, unfit []string
 	architectures := map[string]string{} // the first type of each
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return g.invalidParameter("Instance type %s is specified more than once", name)
+			return g.InvalidParameter("Instance type %s is specified more than once", name)
 		}
 		t, ok := instancetype.Get(name)
 		if !ok {
@@ -55,11 +56,11 @@ func checkInstanceTypes(g subject, kind types.AMITypes, names []string) error {
 	}
 	switch {
 	case unknown != nil:
-		return g.invalidParameter("The following supplied instance types do not exist: [%s]", strings.Join(unknown, ", "))
+		return g.InvalidParameter("The following supplied instance types do not exist: [%s]", strings.Join(unknown, ", "))
 	case unfit != nil:
-		return g.invalidParameter("[%s] is not a valid instance type for requested amiType %s", strings.Join(unfit, ", "), kind)
+		return g.InvalidParameter("[%s] is not a valid instance type for requested amiType %s", strings.Join(unfit, ", "), kind)
 	case len(architectures) > 1: // a custom image is of one architecture, whichever
-		return g.invalidParameter("Instance types of different architectures can't be in one nodegroup: %s is of %s, and %s is of %s",
+		return g.InvalidParameter("Instance types of different architectures can't be in one nodegroup: %s is of %s, and %s is of %s",
 			architectures[instancetype.X86_64], instancetype.X86_64, architectures[instancetype.ARM64], instancetype.ARM64)
 	}
 	return nil
@@ -71,16 +72,16 @@ const (
 )
 
 // diskSize is the size of a group's root volumes in GiB; 0 when it is the launch template's to say.
-func diskSize(g subject, asked *int32, template *usersTemplate) (int32, error) {
+func diskSize(g exception.About, asked *int32, template *usersTemplate) (int32, error) {
 	switch {
 	case template != nil && asked != nil:
-		return 0, g.invalidParameter("Disk size must be specified within the launch template.")
+		return 0, g.InvalidParameter("Disk size must be specified within the launch template.")
 	case template != nil:
 		return 0, nil
 	case asked == nil:
 		return defaultDiskSize, nil
 	case *asked < 1 || *asked > biggestDisk:
-		return 0, g.invalidParameter("diskSize %d is invalid: it must be between 1 and %d GiB", *asked, biggestDisk)
+		return 0, g.InvalidParameter("diskSize %d is invalid: it must be between 1 and %d GiB", *asked, biggestDisk)
 	}
 	return *asked, nil
 }

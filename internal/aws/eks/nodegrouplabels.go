@@ -8,6 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 )
 
 const (
@@ -16,12 +19,12 @@ const (
 )
 
 // malformed words what Kubernetes demands of a name or value as EKS does.
-func malformed(g subject, value string) error {
-	return g.invalidParameter("Invalid value: %s : field must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')", value)
+func malformed(g exception.About, value string) error {
+	return g.InvalidParameter("Invalid value: %s : field must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')", value)
 }
 
 // changeLabels are the labels of a group after a change, and the parameters of its update.
-func changeLabels(g subject, now map[string]string, in *types.UpdateLabelsPayload) (map[string]string, []types.UpdateParam, error) {
+func changeLabels(g exception.About, now map[string]string, in *types.UpdateLabelsPayload) (map[string]string, []types.UpdateParam, error) {
 	if in == nil || len(in.AddOrUpdateLabels) == 0 && len(in.RemoveLabels) == 0 {
 		return now, nil, nil
 	}
@@ -33,9 +36,9 @@ func changeLabels(g subject, now map[string]string, in *types.UpdateLabelsPayloa
 		case value == "" || len(validation.IsValidLabelValue(value)) > 0:
 			return nil, nil, malformed(g, value)
 		case reservedLabel(key):
-			return nil, nil, g.invalidParameter("Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
+			return nil, nil, g.InvalidParameter("Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
 		case slices.Contains(in.RemoveLabels, key):
-			return nil, nil, g.invalidParameter("Label %s can't be both added and removed", key)
+			return nil, nil, g.InvalidParameter("Label %s can't be both added and removed", key)
 		}
 	}
 	out := maps.Clone(now)
@@ -47,14 +50,14 @@ func changeLabels(g subject, now map[string]string, in *types.UpdateLabelsPayloa
 	}
 	maps.Copy(out, in.AddOrUpdateLabels)
 	if len(out) > maxLabels {
-		return nil, nil, g.invalidParameter("The number of labels exceeds the limit of %d: the nodegroup would have %d", maxLabels, len(out))
+		return nil, nil, g.InvalidParameter("The number of labels exceeds the limit of %d: the nodegroup would have %d", maxLabels, len(out))
 	}
 	var params []types.UpdateParam
 	if len(in.AddOrUpdateLabels) > 0 {
-		params = append(params, param(types.UpdateParamTypeLabelsToAdd, asJSON(in.AddOrUpdateLabels)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeLabelsToAdd, resource.JSON(in.AddOrUpdateLabels)))
 	}
 	if len(in.RemoveLabels) > 0 {
-		params = append(params, param(types.UpdateParamTypeLabelsToRemove, asJSON(in.RemoveLabels)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeLabelsToRemove, resource.JSON(in.RemoveLabels)))
 	}
 	return out, params, nil
 }
@@ -93,7 +96,7 @@ func sameTaint(a, b types.Taint) bool {
 
 // changeTaints are the taints of a group after a change, and the parameters of its update.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-taints-managed-node-groups.html
-func changeTaints(g subject, now []types.Taint, in *types.UpdateTaintsPayload) ([]types.Taint, []types.UpdateParam, error) {
+func changeTaints(g exception.About, now []types.Taint, in *types.UpdateTaintsPayload) ([]types.Taint, []types.UpdateParam, error) {
 	if in == nil || len(in.AddOrUpdateTaints) == 0 && len(in.RemoveTaints) == 0 {
 		return now, nil, nil
 	}
@@ -103,14 +106,14 @@ func changeTaints(g subject, now []types.Taint, in *types.UpdateTaintsPayload) (
 				return nil, nil, err
 			}
 			if slices.ContainsFunc(list[:i], func(other types.Taint) bool { return sameTaint(t, other) }) {
-				return nil, nil, g.invalidParameter("Taint with key %s and effect %s is specified more than once", aws.ToString(t.Key), t.Effect)
+				return nil, nil, g.InvalidParameter("Taint with key %s and effect %s is specified more than once", aws.ToString(t.Key), t.Effect)
 			}
 		}
 	}
 	out := slices.Clone(now)
 	for _, t := range in.RemoveTaints {
 		if slices.ContainsFunc(in.AddOrUpdateTaints, func(other types.Taint) bool { return sameTaint(t, other) }) {
-			return nil, nil, g.invalidParameter("Taint with key %s and effect %s can't be both added and removed", aws.ToString(t.Key), t.Effect)
+			return nil, nil, g.InvalidParameter("Taint with key %s and effect %s can't be both added and removed", aws.ToString(t.Key), t.Effect)
 		}
 		out = slices.DeleteFunc(out, func(other types.Taint) bool { return sameTaint(t, other) })
 	}
@@ -122,29 +125,29 @@ func changeTaints(g subject, now []types.Taint, in *types.UpdateTaintsPayload) (
 		}
 	}
 	if len(out) > maxTaints {
-		return nil, nil, g.invalidParameter("The number of taints exceeds the limit of %d: the nodegroup would have %d", maxTaints, len(out))
+		return nil, nil, g.InvalidParameter("The number of taints exceeds the limit of %d: the nodegroup would have %d", maxTaints, len(out))
 	}
 	var params []types.UpdateParam
 	if len(in.AddOrUpdateTaints) > 0 {
-		params = append(params, param(types.UpdateParamTypeTaintsToAdd, taintsJSON(in.AddOrUpdateTaints)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeTaintsToAdd, taintsJSON(in.AddOrUpdateTaints)))
 	}
 	if len(in.RemoveTaints) > 0 {
-		params = append(params, param(types.UpdateParamTypeTaintsToRemove, taintsJSON(in.RemoveTaints)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeTaintsToRemove, taintsJSON(in.RemoveTaints)))
 	}
 	return out, params, nil
 }
 
-func checkTaint(g subject, t types.Taint) error {
+func checkTaint(g exception.About, t types.Taint) error {
 	key, value := aws.ToString(t.Key), aws.ToString(t.Value)
 	switch {
 	case key == "":
-		return g.invalidParameter("Taint key can't be empty")
+		return g.InvalidParameter("Taint key can't be empty")
 	case len(validation.IsQualifiedName(key)) > 0:
 		return malformed(g, key)
 	case len(validation.IsValidLabelValue(value)) > 0:
 		return malformed(g, value)
 	case t.Effect == "": // wire has refused what is no effect
-		return g.invalidParameter("Invalid taint effect: %s, must be one of these [NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE]", t.Effect)
+		return g.InvalidParameter("Invalid taint effect: %s, must be one of these [NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE]", t.Effect)
 	}
 	return nil
 }
@@ -157,5 +160,5 @@ func taintsJSON(taints []types.Taint) string {
 			list[i]["value"] = *t.Value
 		}
 	}
-	return asJSON(list)
+	return resource.JSON(list)
 }

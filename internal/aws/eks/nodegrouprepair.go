@@ -5,12 +5,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 )
 
 // changeRepair is how a group's unhealthy nodes are repaired after a change, and the parameters of its update. A request that switches repair on
 // says everything about it: what it leaves out is EKS's to choose.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-health.html
-func changeRepair(g subject, now, in *types.NodeRepairConfig) (*types.NodeRepairConfig, []types.UpdateParam, error) {
+func changeRepair(g exception.About, now, in *types.NodeRepairConfig) (*types.NodeRepairConfig, []types.UpdateParam, error) {
 	if in == nil {
 		return now, nil, nil
 	}
@@ -23,11 +26,11 @@ func changeRepair(g subject, now, in *types.NodeRepairConfig) (*types.NodeRepair
 	} {
 		switch {
 		case either.count != nil && either.percentage != nil:
-			return nil, nil, g.invalidParameter("%sCount and %sPercentage can't be specified together: use one of them", either.what, either.what)
+			return nil, nil, g.InvalidParameter("%sCount and %sPercentage can't be specified together: use one of them", either.what, either.what)
 		case either.count != nil && *either.count < 1:
-			return nil, nil, g.invalidParameter("%sCount %d is invalid: it must be at least 1", either.what, *either.count)
+			return nil, nil, g.InvalidParameter("%sCount %d is invalid: it must be at least 1", either.what, *either.count)
 		case either.percentage != nil && (*either.percentage < 1 || *either.percentage > 100):
-			return nil, nil, g.invalidParameter("%sPercentage %d is invalid: it must be between 1 and 100", either.what, *either.percentage)
+			return nil, nil, g.InvalidParameter("%sPercentage %d is invalid: it must be between 1 and 100", either.what, *either.percentage)
 		}
 	}
 	for i, o := range in.NodeRepairConfigOverrides {
@@ -36,7 +39,7 @@ func changeRepair(g subject, now, in *types.NodeRepairConfig) (*types.NodeRepair
 		}
 		for _, other := range in.NodeRepairConfigOverrides[:i] {
 			if aws.ToString(other.NodeMonitoringCondition) == aws.ToString(o.NodeMonitoringCondition) && aws.ToString(other.NodeUnhealthyReason) == aws.ToString(o.NodeUnhealthyReason) {
-				return nil, nil, g.invalidParameter("nodeRepairConfigOverrides has more than one member for nodeMonitoringCondition %s and nodeUnhealthyReason %s", *o.NodeMonitoringCondition, *o.NodeUnhealthyReason)
+				return nil, nil, g.InvalidParameter("nodeRepairConfigOverrides has more than one member for nodeMonitoringCondition %s and nodeUnhealthyReason %s", *o.NodeMonitoringCondition, *o.NodeUnhealthyReason)
 			}
 		}
 	}
@@ -45,11 +48,11 @@ func changeRepair(g subject, now, in *types.NodeRepairConfig) (*types.NodeRepair
 		out.Enabled = new(now != nil && aws.ToBool(now.Enabled))
 	}
 	if details(out) && !*out.Enabled {
-		return nil, nil, g.invalidParameter("nodeRepairConfig can't have anything beside enabled as long as node auto repair is disabled: set enabled to true")
+		return nil, nil, g.InvalidParameter("nodeRepairConfig can't have anything beside enabled as long as node auto repair is disabled: set enabled to true")
 	}
-	params := []types.UpdateParam{param(types.UpdateParamTypeNodeRepairEnabled, fmt.Sprint(*out.Enabled))}
+	params := []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeNodeRepairEnabled, fmt.Sprint(*out.Enabled))}
 	if details(out) {
-		params = append(params, param(types.UpdateParamTypeNodeRepairConfig, repairJSON(out)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeNodeRepairConfig, repairJSON(out)))
 	}
 	return &out, params, nil
 }
@@ -60,12 +63,12 @@ func details(c types.NodeRepairConfig) bool {
 		c.MaxParallelNodesRepairedPercentage != nil || len(c.NodeRepairConfigOverrides) > 0
 }
 
-func checkOverride(g subject, o types.NodeRepairConfigOverrides) error {
+func checkOverride(g exception.About, o types.NodeRepairConfigOverrides) error {
 	switch {
 	case aws.ToString(o.NodeMonitoringCondition) == "" || aws.ToString(o.NodeUnhealthyReason) == "" || o.MinRepairWaitTimeMins == nil || o.RepairAction == "":
-		return g.invalidParameter("A member of nodeRepairConfigOverrides must have all of nodeMonitoringCondition, nodeUnhealthyReason, minRepairWaitTimeMins and repairAction")
+		return g.InvalidParameter("A member of nodeRepairConfigOverrides must have all of nodeMonitoringCondition, nodeUnhealthyReason, minRepairWaitTimeMins and repairAction")
 	case *o.MinRepairWaitTimeMins < 1:
-		return g.invalidParameter("minRepairWaitTimeMins %d is invalid: it must be at least 1", *o.MinRepairWaitTimeMins)
+		return g.InvalidParameter("minRepairWaitTimeMins %d is invalid: it must be at least 1", *o.MinRepairWaitTimeMins)
 	}
 	return nil
 }
@@ -90,5 +93,5 @@ func repairJSON(c types.NodeRepairConfig) string {
 	if overrides != nil {
 		said["nodeRepairConfigOverrides"] = overrides
 	}
-	return asJSON(said)
+	return resource.JSON(said)
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 )
 
 // What a node group has whose creator doesn't say.
@@ -14,16 +17,16 @@ const (
 )
 
 // newScaling is the size of a new group. (wire has checked that no number is too small by itself.)
-func newScaling(g subject, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, error) {
+func newScaling(g exception.About, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, error) {
 	out := types.NodegroupScalingConfig{MinSize: new(int32(defaultMinSize)), MaxSize: new(int32(defaultMaxSize)), DesiredSize: new(int32(defaultDesiredSize))}
 	fillScaling(&out, in)
 	switch least, most, desired := *out.MinSize, *out.MaxSize, *out.DesiredSize; {
 	case least > most:
-		return out, g.invalidParameter("minSize can't be greater than maxSize")
+		return out, g.InvalidParameter("minSize can't be greater than maxSize")
 	case desired > most:
-		return out, g.invalidParameter("desiredSize can't be greater than maxSize")
+		return out, g.InvalidParameter("desiredSize can't be greater than maxSize")
 	case least > desired:
-		return out, g.invalidParameter("minSize can't be greater than desiredSize")
+		return out, g.InvalidParameter("minSize can't be greater than desiredSize")
 	}
 	return out, nil
 }
@@ -44,16 +47,16 @@ func fillScaling(out, in *types.NodegroupScalingConfig) {
 }
 
 // changeScaling is the size of a group after a change, and the parameters of its update. now is what the group has, whoever gave it that.
-func changeScaling(g subject, now types.NodegroupScalingConfig, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, []types.UpdateParam, error) {
+func changeScaling(g exception.About, now types.NodegroupScalingConfig, in *types.NodegroupScalingConfig) (types.NodegroupScalingConfig, []types.UpdateParam, error) {
 	out := now
 	fillScaling(&out, in)
 	switch least, most, desired := *out.MinSize, *out.MaxSize, *out.DesiredSize; {
 	case least > most:
-		return out, nil, g.invalidParameter("Minimum capacity %d can't be greater than maximum capacity %d", least, most)
+		return out, nil, g.InvalidParameter("Minimum capacity %d can't be greater than maximum capacity %d", least, most)
 	case least > desired:
-		return out, nil, g.invalidParameter("Minimum capacity %d can't be greater than desired size %d", least, desired)
+		return out, nil, g.InvalidParameter("Minimum capacity %d can't be greater than desired size %d", least, desired)
 	case desired > most:
-		return out, nil, g.invalidParameter("Desired capacity %d can't be greater than max size %d", desired, most)
+		return out, nil, g.InvalidParameter("Desired capacity %d can't be greater than max size %d", desired, most)
 	}
 	var params numbers
 	params.add(types.UpdateParamTypeMinSize, in.MinSize)
@@ -67,7 +70,7 @@ type numbers []types.UpdateParam
 
 func (p *numbers) add(kind types.UpdateParamType, value *int32) {
 	if value != nil {
-		*p = append(*p, param(kind, fmt.Sprint(*value)))
+		*p = append(*p, resource.UpdateParam(kind, fmt.Sprint(*value)))
 	}
 }
 
@@ -75,37 +78,37 @@ func (p *numbers) add(kind types.UpdateParamType, value *int32) {
 const mostUnavailable = 100
 
 // changeUpdateConfig is how a group is updated after a change: either a number of nodes at once or a percentage of them.
-func changeUpdateConfig(g subject, now types.NodegroupUpdateConfig, in *types.NodegroupUpdateConfig) (types.NodegroupUpdateConfig, []types.UpdateParam, error) {
+func changeUpdateConfig(g exception.About, now types.NodegroupUpdateConfig, in *types.NodegroupUpdateConfig) (types.NodegroupUpdateConfig, []types.UpdateParam, error) {
 	if in == nil {
 		return now, nil, nil
 	}
 	var params numbers
 	switch {
 	case in.MaxUnavailable != nil && in.MaxUnavailablePercentage != nil:
-		return now, nil, g.invalidParameter("maxUnavailable and maxUnavailablePercentage can't be specified together: use one of them")
+		return now, nil, g.InvalidParameter("maxUnavailable and maxUnavailablePercentage can't be specified together: use one of them")
 	case in.MaxUnavailable != nil:
 		now.MaxUnavailable, now.MaxUnavailablePercentage = in.MaxUnavailable, nil
 	case in.MaxUnavailablePercentage != nil:
 		now.MaxUnavailable, now.MaxUnavailablePercentage = nil, in.MaxUnavailablePercentage
 	case in.UpdateStrategy == "":
-		return now, nil, g.invalidParameter("updateConfig must have one of maxUnavailable, maxUnavailablePercentage and updateStrategy")
+		return now, nil, g.InvalidParameter("updateConfig must have one of maxUnavailable, maxUnavailablePercentage and updateStrategy")
 	}
 	params.add(types.UpdateParamTypeMaxUnavailable, in.MaxUnavailable)
 	params.add(types.UpdateParamTypeMaxUnavailablePercentage, in.MaxUnavailablePercentage)
 	if in.UpdateStrategy != "" {
 		now.UpdateStrategy = in.UpdateStrategy
-		params = append(params, param(types.UpdateParamTypeUpdateStrategy, string(in.UpdateStrategy)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeUpdateStrategy, string(in.UpdateStrategy)))
 	}
 	return now, params, nil
 }
 
 // checkUnavailable holds an update config against the size of the group.
-func checkUnavailable(g subject, config types.NodegroupUpdateConfig, scaling types.NodegroupScalingConfig) error {
+func checkUnavailable(g exception.About, config types.NodegroupUpdateConfig, scaling types.NodegroupScalingConfig) error {
 	if n := config.MaxUnavailable; n != nil && *n > min(*scaling.MaxSize, mostUnavailable) {
 		if *n > mostUnavailable {
-			return g.invalidParameter("maxUnavailable %d is invalid: the maximum number is %d", *n, mostUnavailable)
+			return g.InvalidParameter("maxUnavailable %d is invalid: the maximum number is %d", *n, mostUnavailable)
 		}
-		return g.invalidParameter("max-unavailable must be within the range 1 and max size of the node group")
+		return g.InvalidParameter("max-unavailable must be within the range 1 and max size of the node group")
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -50,27 +52,27 @@ func (t *usersTemplate) instanceType() string {
 // usersTemplate finds the launch template that a request names, which must have nothing in it that is EKS's to say. A version is a number from
 // then on, even if "$Latest" was asked for.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-basics
-func (s *Service) usersTemplate(ctx context.Context, g subject, asked *types.LaunchTemplateSpecification) (*usersTemplate, error) {
+func (s *Service) usersTemplate(ctx context.Context, g exception.About, asked *types.LaunchTemplateSpecification) (*usersTemplate, error) {
 	if asked == nil {
 		return nil, nil
 	}
-	at := placeOf(ctx)
+	at := resource.PlaceOf(ctx)
 	id, name := aws.ToString(asked.Id), aws.ToString(asked.Name)
 	if (id == "") == (name == "") {
-		return nil, g.invalidParameter("Either provide launch template ID or launch template name in the request.")
+		return nil, g.InvalidParameter("Either provide launch template ID or launch template name in the request.")
 	}
 	if id == "" {
-		row, err := s.launchTemplateNames.Get(ctx, store.Key(at.account, at.region, name))
+		row, err := s.launchTemplateNames.Get(ctx, store.Key(at.Account, at.Region, name))
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, g.ec2Failure(ctx, "The specified launch template, with template name %s, does not exist.", name)
+			return nil, g.EC2Failure(ctx, "The specified launch template, with template name %s, does not exist.", name)
 		} else if err != nil {
 			return nil, err
 		}
 		id = row.Value.TemplateID
 	}
-	row, err := s.launchTemplates.Get(ctx, record.EC2Key(at.account, at.region, id))
+	row, err := s.launchTemplates.Get(ctx, record.EC2Key(at.Account, at.Region, id))
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, g.ec2Failure(ctx, "The specified launch template, with template ID %s, does not exist.", id)
+		return nil, g.EC2Failure(ctx, "The specified launch template, with template ID %s, does not exist.", id)
 	} else if err != nil {
 		return nil, err
 	}
@@ -81,12 +83,12 @@ func (s *Service) usersTemplate(ctx context.Context, g subject, asked *types.Lau
 		number = row.Value.LatestVersion
 	default:
 		if number, err = strconv.ParseInt(version, 10, 64); err != nil || number < 1 {
-			return nil, g.invalidParameter("Invalid launch template version: %s. Either '$Default', '$Latest', or a numeric version are allowed.", version)
+			return nil, g.InvalidParameter("Invalid launch template version: %s. Either '$Default', '$Latest', or a numeric version are allowed.", version)
 		}
 	}
-	v, err := s.launchTemplateVersions.Get(ctx, record.LaunchTemplateVersionKey(at.account, at.region, id, number))
+	v, err := s.launchTemplateVersions.Get(ctx, record.LaunchTemplateVersionKey(at.Account, at.Region, id, number))
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, g.ec2Failure(ctx, "Could not find the specified version %d for the launch template with ID %s.", number, id)
+		return nil, g.EC2Failure(ctx, "Could not find the specified version %d for the launch template with ID %s.", number, id)
 	} else if err != nil {
 		return nil, err
 	}
@@ -98,23 +100,23 @@ func (s *Service) usersTemplate(ctx context.Context, g subject, asked *types.Lau
 }
 
 // fault says what a launch template has that node groups refuse.
-func (t *usersTemplate) fault(g subject) error {
+func (t *usersTemplate) fault(g exception.About) error {
 	d := t.data
 	switch {
 	case d.IamInstanceProfile != nil:
-		return g.invalidParameter("IAM instance profile is not supported with the launch template. Specify nodeRole in the request instead.")
+		return g.InvalidParameter("IAM instance profile is not supported with the launch template. Specify nodeRole in the request instead.")
 	case d.InstanceInitiatedShutdownBehavior != "":
-		return g.invalidParameter("Instance initiated shutdown behavior is not supported with the launch template.")
+		return g.InvalidParameter("Instance initiated shutdown behavior is not supported with the launch template.")
 	case d.HibernationOptions != nil && aws.ToBool(d.HibernationOptions.Configured):
-		return g.invalidParameter("Hibernation options are not supported with the launch template.")
+		return g.InvalidParameter("Hibernation options are not supported with the launch template.")
 	case d.InstanceMarketOptions != nil:
-		return g.invalidParameter("Instance market options are not supported with the launch template.")
+		return g.InvalidParameter("Instance market options are not supported with the launch template.")
 	case d.InstanceRequirements != nil:
-		return g.invalidParameter("Instance requirements are not supported with the launch template. Specify instanceTypes in the request instead.")
+		return g.InvalidParameter("Instance requirements are not supported with the launch template. Specify instanceTypes in the request instead.")
 	}
 	for _, i := range d.NetworkInterfaces {
 		if i.SubnetId != nil {
-			return g.invalidParameter("Subnets are not supported in network interfaces of the launch template. Specify subnets in the request instead.")
+			return g.InvalidParameter("Subnets are not supported in network interfaces of the launch template. Specify subnets in the request instead.")
 		}
 	}
 	return nil
@@ -122,13 +124,13 @@ func (t *usersTemplate) fault(g subject) error {
 
 // checkUserData demands that EKS can add its own part to the template's user data, as it must when the image is EKS's.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-func (t *usersTemplate) checkUserData(g subject, kind types.AMITypes) error {
+func (t *usersTemplate) checkUserData(g exception.About, kind types.AMITypes) error {
 	if t == nil || aws.ToString(t.data.UserData) == "" || kind == types.AMITypesCustom {
 		return nil
 	}
 	text, err := base64.StdEncoding.DecodeString(*t.data.UserData)
 	if err != nil {
-		return g.invalidParameter("User data of the launch template is not valid base64: %v", err)
+		return g.InvalidParameter("User data of the launch template is not valid base64: %v", err)
 	}
 	if nodeImages[kind].family == ami.Bottlerocket {
 		return nil // TOML, which the one who merges it reads
@@ -139,12 +141,12 @@ func (t *usersTemplate) checkUserData(g subject, kind types.AMITypes) error {
 			return nil
 		}
 	}
-	return g.invalidParameter("User data was not in the MIME multipart format.")
+	return g.InvalidParameter("User data was not in the MIME multipart format.")
 }
 
 // checkLaunch refuses a launch template from which the caller could not launch a node themself, of every type and in
 // every subnet, as AWS does by a dry run. Otherwise a node group would let its owner do what they may not.
-func (s *Service) checkLaunch(ctx context.Context, g subject, n record.Nodegroup, t *usersTemplate) error {
+func (s *Service) checkLaunch(ctx context.Context, g exception.About, n record.Nodegroup, t *usersTemplate) error {
 	if t == nil {
 		return nil
 	}
@@ -186,7 +188,7 @@ func (s *Service) checkLaunch(ctx context.Context, g subject, n record.Nodegroup
 }
 
 // tryLaunch makes a dry run of a launch, as the caller.
-func (s *Service) tryLaunch(ctx context.Context, g subject, in *ec2.RunInstancesInput) error {
+func (s *Service) tryLaunch(ctx context.Context, g exception.About, in *ec2.RunInstancesInput) error {
 	_, err := s.ec2.RunInstances(wire.WithOperation(ctx, wire.EC2, "RunInstances", in), in)
 	var denied *wire.Denied
 	var api smithy.APIError
@@ -198,7 +200,7 @@ func (s *Service) tryLaunch(ctx context.Context, g subject, in *ec2.RunInstances
 	case errors.As(err, &api) && (api.ErrorCode() == "DryRunOperation" || api.ErrorCode() == "InsufficientFreeAddressesInSubnet"):
 		return nil // how many addresses are free, launches will see
 	case errors.As(err, &api):
-		return g.ec2Failure(ctx, "%s", api.ErrorMessage())
+		return g.EC2Failure(ctx, "%s", api.ErrorMessage())
 	}
 	return err
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
-
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // nodegroupChange is a request to change a node group.
 type nodegroupChange struct {
-	group   subject
+	group   exception.About
 	token   *string
 	request any // the SDK's input structure
 	kind    types.UpdateType
@@ -27,16 +28,16 @@ type nodegroupChange struct {
 // startNodegroupUpdate records a change of a node group and its update object.
 func (s *Service) startNodegroupUpdate(ctx context.Context, ch nodegroupChange) (*types.Update, error) {
 	g := ch.group
-	return s.start(ctx, func() (a attempt, err error) {
-		row, c, err := s.nodegroup(ctx, g.cluster, g.nodegroup)
+	return s.StartUpdate(ctx, func() (a resource.Attempt, err error) {
+		row, c, err := s.Nodegroup(ctx, g.Cluster, g.Nodegroup)
 		if err != nil {
 			return a, err
 		}
 		n := &row.Value
-		if a, err = s.attempt(ctx, c.Value, owner{nodegroup: n.ID}, ch.kind, ch.token, ch.request); a.before != nil || err != nil {
+		if a, err = s.NewAttempt(ctx, c.Value, resource.UpdateOwner{NodegroupID: n.ID}, ch.kind, ch.token, ch.request); a.Before != nil || err != nil {
 			return a, err
 		}
-		a.update.NodegroupName = n.Name
+		a.Update.NodegroupName = n.Name
 		state, last, err := s.observedGroup(ctx, *n)
 		if err != nil {
 			return a, err
@@ -44,20 +45,20 @@ func (s *Service) startNodegroupUpdate(ctx context.Context, ch nodegroupChange) 
 		switch now := nodegroupStatus(*n, state, last); now {
 		case types.NodegroupStatusActive, types.NodegroupStatusDegraded:
 		case types.NodegroupStatusUpdating:
-			return a, g.inUse("Cannot %s because nodegroup %s currently has update %s in progress", ch.kind, g.nodegroup, last.ID)
+			return a, g.InUse("Cannot %s because nodegroup %s currently has update %s in progress", ch.kind, g.Nodegroup, last.ID)
 		default:
-			return a, g.inUse("Cannot %s because nodegroup %s is in status %s: it must be ACTIVE or DEGRADED", ch.kind, g.nodegroup, now)
+			return a, g.InUse("Cannot %s because nodegroup %s is in status %s: it must be ACTIVE or DEGRADED", ch.kind, g.Nodegroup, now)
 		}
-		active, err := s.activeCluster(ctx, c.Value, g)
+		active, err := s.ActiveCluster(ctx, c.Value, g)
 		if err != nil {
 			return a, err
 		}
 		n.Template = n.Wanted(last)
-		if err := ch.apply(n, active, state, &a.update); err != nil {
+		if err := ch.apply(n, active, state, &a.Update); err != nil {
 			return a, err
 		}
-		n.LastUpdateID, n.ModifiedAt = a.update.ID, a.update.CreatedAt
-		a.ops = []store.Op{s.nodegroups.UpdateOp(row)}
+		n.LastUpdateID, n.ModifiedAt = a.Update.ID, a.Update.CreatedAt
+		a.Ops = []store.Op{s.Nodegroups.UpdateOp(row)}
 		return a, nil
 	})
 }
@@ -68,7 +69,7 @@ func (s *Service) nodegroupUpdateHandlers() []wire.Handler {
 		wire.Handle(s.UpdateNodegroupConfig, func(
 			ctx context.Context, action string, in *eks.UpdateNodegroupConfigInput,
 		) ([]wire.Target, error) {
-			return s.onNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
+			return s.OnNodegroup(ctx, action, in.ClusterName, in.NodegroupName)
 		}),
 	}
 }
@@ -76,7 +77,7 @@ func (s *Service) nodegroupUpdateHandlers() []wire.Handler {
 // UpdateNodegroupConfig changes the size, labels, taints, update config, node auto repair or warm pool of a node group, and answers with the
 // update object that follows the change.
 func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *eks.UpdateNodegroupConfigInput) (*eks.UpdateNodegroupConfigOutput, error) {
-	g := subject{cluster: aws.ToString(in.ClusterName), nodegroup: aws.ToString(in.NodegroupName)}
+	g := exception.About{Cluster: aws.ToString(in.ClusterName), Nodegroup: aws.ToString(in.NodegroupName)}
 	update, err := s.startNodegroupUpdate(ctx, nodegroupChange{
 		group: g, token: in.ClientRequestToken, request: in, kind: types.UpdateTypeConfigUpdate,
 		apply: func(n *record.Nodegroup, _ record.Cluster, state record.NodegroupState, u *record.Update) (err error) {
@@ -117,7 +118,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *eks.UpdateNodeg
 			}
 			said(params)
 			if len(u.Params) == 0 {
-				return g.invalidParameter("Nothing to update was provided: specify at least one of scalingConfig, labels, taints, updateConfig, nodeRepairConfig and warmPoolConfig, with a change in it")
+				return g.InvalidParameter("Nothing to update was provided: specify at least one of scalingConfig, labels, taints, updateConfig, nodeRepairConfig and warmPoolConfig, with a change in it")
 			}
 			return nil
 		},

@@ -8,15 +8,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
-
-// associationsIn are the pod identity associations of a cluster, for the caller to change.
-func (s *Service) associationsIn(ctx context.Context, c record.Cluster) ([]store.Row[record.PodIdentityAssociation], error) {
-	return rowsOf(ctx, s.associations, c, func(p record.PodIdentityAssociation) string { return p.ClusterID })
-}
 
 // podIdentityHandlers are the operations of this file, each with what its caller needs permission for.
 func (s *Service) podIdentityHandlers() []wire.Handler {
@@ -24,7 +21,7 @@ func (s *Service) podIdentityHandlers() []wire.Handler {
 		wire.Handle(s.ListPodIdentityAssociations, func(
 			ctx context.Context, action string, in *eks.ListPodIdentityAssociationsInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.ClusterName)
+			return s.OnCluster(ctx, action, in.ClusterName)
 		}),
 		wire.Handle(s.DescribePodIdentityAssociation, s.associationTargets),
 	}
@@ -32,11 +29,11 @@ func (s *Service) podIdentityHandlers() []wire.Handler {
 
 // ListPodIdentityAssociations lists the pod identity associations of a cluster, or of a namespace or service account in it.
 func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListPodIdentityAssociationsInput) (*eks.ListPodIdentityAssociationsOutput, error) {
-	row, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	row, err := s.Cluster(ctx, aws.ToString(in.ClusterName))
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.associationsIn(ctx, row.Value)
+	rows, err := s.AssociationsIn(ctx, row.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +44,7 @@ func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListP
 			continue
 		}
 		summaries = append(summaries, types.PodIdentityAssociationSummary{
-			ClusterName: new(p.Cluster), Namespace: new(p.Namespace), ServiceAccount: new(p.ServiceAccount), AssociationArn: new(p.ARN()), AssociationId: new(p.ID), OwnerArn: orNil(p.OwnerARN),
+			ClusterName: new(p.Cluster), Namespace: new(p.Namespace), ServiceAccount: new(p.ServiceAccount), AssociationArn: new(p.ARN()), AssociationId: new(p.ID), OwnerArn: resource.OrNil(p.OwnerARN),
 		})
 	}
 	page, next, err := wire.Page(ctx, summaries, in.MaxResults, in.NextToken, func(p types.PodIdentityAssociationSummary) string { return *p.AssociationId })
@@ -61,36 +58,36 @@ func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *eks.ListP
 func (s *Service) associationTargets(
 	ctx context.Context, action string, in *eks.DescribePodIdentityAssociationInput,
 ) ([]wire.Target, error) {
-	at := placeOf(ctx)
+	at := resource.PlaceOf(ctx)
 	p := record.PodIdentityAssociation{
-		Account: at.account, Region: at.region, Cluster: aws.ToString(in.ClusterName), ID: aws.ToString(in.AssociationId),
+		Account: at.Account, Region: at.Region, Cluster: aws.ToString(in.ClusterName), ID: aws.ToString(in.AssociationId),
 	}
-	row, err := s.associations.Get(ctx, p.Key())
+	row, err := s.Associations.Get(ctx, p.Key())
 	if err == nil {
 		p = row.Value
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	return []wire.Target{onAssociation(action, p)}, nil
+	return []wire.Target{resource.OnAssociation(action, p)}, nil
 }
 
 // DescribePodIdentityAssociation describes a pod identity association.
 func (s *Service) DescribePodIdentityAssociation(ctx context.Context, in *eks.DescribePodIdentityAssociationInput) (*eks.DescribePodIdentityAssociationOutput, error) {
-	c, err := s.cluster(ctx, aws.ToString(in.ClusterName))
+	c, err := s.Cluster(ctx, aws.ToString(in.ClusterName))
 	if err != nil {
 		return nil, err
 	}
 	id := aws.ToString(in.AssociationId)
-	row, err := s.associations.Get(ctx, record.PodIdentityAssociationKey(c.Value.Account, c.Value.Region, c.Value.Name, id))
+	row, err := s.Associations.Get(ctx, record.PodIdentityAssociationKey(c.Value.Account, c.Value.Region, c.Value.Name, id))
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
-		return nil, notFound(c.Value.Name, "No association found in cluster %s for ID: %s", c.Value.Name, id)
+		return nil, exception.NotFound(c.Value.Name, "No association found in cluster %s for ID: %s", c.Value.Name, id)
 	} else if err != nil {
 		return nil, err
 	}
 	p := row.Value
 	out := &types.PodIdentityAssociation{
 		ClusterName: new(p.Cluster), Namespace: new(p.Namespace), ServiceAccount: new(p.ServiceAccount), RoleArn: new(p.RoleARN), AssociationArn: new(p.ARN()), AssociationId: new(p.ID),
-		OwnerArn: orNil(p.OwnerARN), CreatedAt: new(p.CreatedAt), ModifiedAt: new(p.ModifiedAt), DisableSessionTags: new(false), Tags: p.Tags,
+		OwnerArn: resource.OrNil(p.OwnerARN), CreatedAt: new(p.CreatedAt), ModifiedAt: new(p.ModifiedAt), DisableSessionTags: new(false), Tags: p.Tags,
 	}
 	if out.Tags == nil {
 		out.Tags = map[string]string{}

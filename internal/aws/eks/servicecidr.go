@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -44,36 +45,36 @@ func (s *Service) chooseServiceCIDR(ctx context.Context, c *record.Cluster, in *
 	switch c.IPFamily = in.IpFamily; c.IPFamily {
 	case types.IpFamilyIpv6:
 		if asked != "" {
-			return invalidParameter(c.Name, "serviceIpv4Cidr can't be specified when ipFamily is ipv6")
+			return exception.InvalidParameter(c.Name, "serviceIpv4Cidr can't be specified when ipFamily is ipv6")
 		}
 		return s.chooseIPv6(ctx, c, v6)
 	case types.IpFamilyIpv4:
 	case "":
 		c.IPFamily = types.IpFamilyIpv4
 	default:
-		return invalidParameter(c.Name, "ipFamily %s is invalid: it must be one of [ipv4, ipv6]", in.IpFamily)
+		return exception.InvalidParameter(c.Name, "ipFamily %s is invalid: it must be one of [ipv4, ipv6]", in.IpFamily)
 	}
 	if asked == "" {
 		var ok bool
 		if c.ServiceIPv4CIDR, ok = defaultServiceCIDR(v4); !ok {
-			return invalidParameter(c.Name, "VPC %s overlaps with %s and %s, which services get addresses from by default: specify serviceIpv4Cidr", c.VPCID, serviceCIDRIn10, serviceCIDRIn172)
+			return exception.InvalidParameter(c.Name, "VPC %s overlaps with %s and %s, which services get addresses from by default: specify serviceIpv4Cidr", c.VPCID, serviceCIDRIn10, serviceCIDRIn172)
 		}
 		return nil
 	}
 	p, err := netip.ParsePrefix(asked)
 	switch {
 	case err != nil || !p.Addr().Is4():
-		return invalidParameter(c.Name, "serviceIpv4Cidr %s is not a valid IPv4 CIDR block", asked)
+		return exception.InvalidParameter(c.Name, "serviceIpv4Cidr %s is not a valid IPv4 CIDR block", asked)
 	case p != p.Masked():
-		return invalidParameter(c.Name, "serviceIpv4Cidr %s has bits set beyond its mask: did you mean %s?", asked, p.Masked())
+		return exception.InvalidParameter(c.Name, "serviceIpv4Cidr %s has bits set beyond its mask: did you mean %s?", asked, p.Masked())
 	case p.Bits() < 12 || p.Bits() > 24:
-		return invalidParameter(c.Name, "serviceIpv4Cidr %s must be between /24 and /12", asked)
+		return exception.InvalidParameter(c.Name, "serviceIpv4Cidr %s must be between /24 and /12", asked)
 	case !withinRFC1918(p):
-		return invalidParameter(c.Name, "serviceIpv4Cidr %s must be within one of the following private IP address blocks: 10.0.0.0/8, 172.16.0.0/12, or 192.168.0.0/16", asked)
+		return exception.InvalidParameter(c.Name, "serviceIpv4Cidr %s must be within one of the following private IP address blocks: 10.0.0.0/8, 172.16.0.0/12, or 192.168.0.0/16", asked)
 	}
 	for _, block := range v4 {
 		if p.Overlaps(block) {
-			return invalidParameter(c.Name, "serviceIpv4Cidr %s overlaps with the CIDR block %s of VPC %s", asked, block, c.VPCID)
+			return exception.InvalidParameter(c.Name, "serviceIpv4Cidr %s overlaps with the CIDR block %s of VPC %s", asked, block, c.VPCID)
 		}
 	}
 	c.ServiceIPv4CIDR = asked
@@ -99,7 +100,7 @@ func defaultServiceCIDR(vpc []netip.Prefix) (cidr string, ok bool) {
 // chooseIPv6 gives the cluster a block of unique local addresses (RFC 4193), as EKS does.
 func (s *Service) chooseIPv6(ctx context.Context, c *record.Cluster, vpc []netip.Prefix) error {
 	if len(vpc) == 0 {
-		return invalidParameter(c.Name, "VPC %s must have an IPv6 CIDR block when ipFamily is ipv6", c.VPCID)
+		return exception.InvalidParameter(c.Name, "VPC %s must have an IPv6 CIDR block when ipFamily is ipv6", c.VPCID)
 	}
 	for _, id := range c.SubnetIDs {
 		row, err := s.subnets.Get(ctx, record.EC2Key(c.Account, c.Region, id))
@@ -107,7 +108,7 @@ func (s *Service) chooseIPv6(ctx context.Context, c *record.Cluster, vpc []netip
 			return err
 		}
 		if row.Value.IPv6 == nil {
-			return invalidParameter(c.Name, "Subnet %s must have an IPv6 CIDR block when ipFamily is ipv6", id)
+			return exception.InvalidParameter(c.Name, "Subnet %s must have an IPv6 CIDR block when ipFamily is ipv6", id)
 		}
 	}
 	var a [16]byte

@@ -6,126 +6,90 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
-
-	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
-
-const (
-	maxTags         = 50
-	longestTagKey   = 128 // characters
-	longestTagValue = 256
-)
-
-// tagFault says what is wrong with tags as a user gives them; nothing, mostly.
-// https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html
-func tagFault(tags map[string]string) string {
-	if len(tags) > maxTags {
-		return fmt.Sprintf("The number of tags exceeds the limit of %d: %d were specified", maxTags, len(tags))
-	}
-	for k, v := range tags {
-		if fault := tagKeyFault(k); fault != "" {
-			return fault
-		}
-		if n := utf8.RuneCountInString(v); n > longestTagValue {
-			return fmt.Sprintf("The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n)
-		}
-	}
-	return ""
-}
-
-func tagKeyFault(k string) string {
-	switch n := utf8.RuneCountInString(k); {
-	case n == 0:
-		return "A tag key can't be empty"
-	case n > longestTagKey:
-		return fmt.Sprintf("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
-	case strings.HasPrefix(strings.ToLower(k), "aws:"):
-		return fmt.Sprintf("Tag key %s is invalid: the prefix aws: is reserved for system use", k)
-	}
-	return ""
-}
 
 func badRequest(format string, args ...any) error {
 	return &types.BadRequestException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// resource is what an ARN of this service names. The keys of what it isn't are empty.
-type resource struct {
+// tagged is what an ARN of this service names. The keys of what it isn't are empty.
+type tagged struct {
 	cluster, entry, nodegroup, addon, association string
 }
 
 // resourceOf finds what an ARN names, and its tags.
-func (s *Service) resourceOf(ctx context.Context, arn string) (resource, map[string]string, error) {
-	at := placeOf(ctx)
+func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, map[string]string, error) {
+	at := resource.PlaceOf(ctx)
 	parts := strings.SplitN(arn, ":", 6)
 	if len(parts) != 6 || parts[0] != "arn" || parts[1] != "aws" || parts[2] != "eks" {
-		return resource{}, nil, badRequest("Invalid ARN: %s is not the ARN of an Amazon EKS resource", arn)
+		return tagged{}, nil, badRequest("Invalid ARN: %s is not the ARN of an Amazon EKS resource", arn)
 	}
 	missing := &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
-	if parts[3] != at.region || parts[4] != at.account {
-		return resource{}, nil, missing
+	if parts[3] != at.Region || parts[4] != at.Account {
+		return tagged{}, nil, missing
 	}
 	kind, rest, _ := strings.Cut(parts[5], "/")
 	name, _, _ := strings.Cut(rest, "/")
-	row, err := s.clusters.Get(ctx, at.clusterKey(name))
+	row, err := s.Clusters.Get(ctx, at.ClusterKey(name))
 	if errors.Is(err, store.ErrNotFound) {
-		return resource{}, nil, missing
+		return tagged{}, nil, missing
 	} else if err != nil {
-		return resource{}, nil, err
+		return tagged{}, nil, err
 	}
 	switch {
 	case kind == "cluster" && rest == name:
-		return resource{cluster: row.Key}, row.Value.Tags, nil
+		return tagged{cluster: row.Key}, row.Value.Tags, nil
 	case kind == "nodegroup":
-		groups, err := s.nodegroupsOf(ctx, row.Value)
+		groups, err := s.NodegroupsOf(ctx, row.Value)
 		if err != nil {
-			return resource{}, nil, err
+			return tagged{}, nil, err
 		}
 		for _, n := range groups {
 			if n.ARN() == arn {
-				return resource{nodegroup: n.Key()}, n.Tags, nil
+				return tagged{nodegroup: n.Key()}, n.Tags, nil
 			}
 		}
 	case kind == "addon":
-		addons, err := s.addonsOf(ctx, row.Value)
+		addons, err := s.AddonsOf(ctx, row.Value)
 		if err != nil {
-			return resource{}, nil, err
+			return tagged{}, nil, err
 		}
 		for _, a := range addons {
 			if a.ARN() == arn {
-				return resource{addon: a.Key()}, a.Tags, nil
+				return tagged{addon: a.Key()}, a.Tags, nil
 			}
 		}
 	case kind == "podidentityassociation":
-		rows, err := s.associationsIn(ctx, row.Value)
+		rows, err := s.AssociationsIn(ctx, row.Value)
 		if err != nil {
-			return resource{}, nil, err
+			return tagged{}, nil, err
 		}
 		for _, r := range rows {
 			if r.Value.ARN() == arn {
-				return resource{association: r.Key}, r.Value.Tags, nil
+				return tagged{association: r.Key}, r.Value.Tags, nil
 			}
 		}
 	case kind == "access-entry":
-		entries, err := s.entriesOf(ctx, row.Value)
+		entries, err := s.EntriesOf(ctx, row.Value)
 		if err != nil {
-			return resource{}, nil, err
+			return tagged{}, nil, err
 		}
 		for _, e := range entries {
-			if entryARN(at, e.Value, name) == arn {
-				return resource{entry: e.Key}, e.Value.Tags, nil
+			if resource.EntryARN(at, e.Value, name) == arn {
+				return tagged{entry: e.Key}, e.Value.Tags, nil
 			}
 		}
 	}
-	return resource{}, nil, missing
+	return tagged{}, nil, missing
 }
 
 // retag changes the tags of what an ARN names.
@@ -147,15 +111,15 @@ func (s *Service) retag(ctx context.Context, arn string, edit func(map[string]st
 	}
 	switch {
 	case r.entry != "":
-		_, err = s.accessEntries.Modify(ctx, r.entry, func(e *record.AccessEntry) error { return change(&e.Tags) })
+		_, err = s.AccessEntries.Modify(ctx, r.entry, func(e *record.AccessEntry) error { return change(&e.Tags) })
 	case r.nodegroup != "":
-		_, err = s.nodegroups.Modify(ctx, r.nodegroup, func(n *record.Nodegroup) error { return change(&n.Tags) })
+		_, err = s.Nodegroups.Modify(ctx, r.nodegroup, func(n *record.Nodegroup) error { return change(&n.Tags) })
 	case r.addon != "":
-		_, err = s.addons.Modify(ctx, r.addon, func(a *record.Addon) error { return change(&a.Tags) })
+		_, err = s.Addons.Modify(ctx, r.addon, func(a *record.Addon) error { return change(&a.Tags) })
 	case r.association != "":
-		_, err = s.associations.Modify(ctx, r.association, func(p *record.PodIdentityAssociation) error { return change(&p.Tags) })
+		_, err = s.Associations.Modify(ctx, r.association, func(p *record.PodIdentityAssociation) error { return change(&p.Tags) })
 	default:
-		_, err = s.clusters.Modify(ctx, r.cluster, func(c *record.Cluster) error { return change(&c.Tags) })
+		_, err = s.Clusters.Modify(ctx, r.cluster, func(c *record.Cluster) error { return change(&c.Tags) })
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return &types.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
@@ -169,12 +133,12 @@ func (s *Service) tagHandlers() []wire.Handler {
 		wire.Handle(s.TagResource, func(
 			ctx context.Context, action string, in *eks.TagResourceInput,
 		) ([]wire.Target, error) {
-			return s.onTagged(ctx, action, in.ResourceArn, func(c conditions) { c.requestTags(in.Tags) })
+			return s.onTagged(ctx, action, in.ResourceArn, func(c resource.Conditions) { c.RequestTags(in.Tags) })
 		}),
 		wire.Handle(s.UntagResource, func(
 			ctx context.Context, action string, in *eks.UntagResourceInput,
 		) ([]wire.Target, error) {
-			return s.onTagged(ctx, action, in.ResourceArn, func(c conditions) { c.list("aws:TagKeys", in.TagKeys) })
+			return s.onTagged(ctx, action, in.ResourceArn, func(c resource.Conditions) { c.List("aws:TagKeys", in.TagKeys) })
 		}),
 		wire.Handle(s.ListTagsForResource, func(
 			ctx context.Context, action string, in *eks.ListTagsForResourceInput,
@@ -189,13 +153,13 @@ func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*e
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")
 	}
-	if fault := tagFault(in.Tags); fault != "" {
+	if fault := resource.TagFault(in.Tags); fault != "" {
 		return nil, badRequest("%s", fault)
 	}
 	err := s.retag(ctx, aws.ToString(in.ResourceArn), func(tags map[string]string) error {
 		maps.Copy(tags, in.Tags)
-		if len(tags) > maxTags {
-			return badRequest("The number of tags exceeds the limit of %d: the resource would have %d", maxTags, len(tags))
+		if len(tags) > resource.MaxTags {
+			return badRequest("The number of tags exceeds the limit of %d: the resource would have %d", resource.MaxTags, len(tags))
 		}
 		return nil
 	})
@@ -207,11 +171,11 @@ func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*e
 
 // UntagResource removes tags from what has them.
 func (s *Service) UntagResource(ctx context.Context, in *eks.UntagResourceInput) (*eks.UntagResourceOutput, error) {
-	if len(in.TagKeys) == 0 || len(in.TagKeys) > maxTags {
-		return nil, badRequest("tagKeys must have between 1 and %d members", maxTags)
+	if len(in.TagKeys) == 0 || len(in.TagKeys) > resource.MaxTags {
+		return nil, badRequest("tagKeys must have between 1 and %d members", resource.MaxTags)
 	}
 	for _, k := range in.TagKeys {
-		if fault := tagKeyFault(k); fault != "" {
+		if fault := resource.TagKeyFault(k); fault != "" {
 			return nil, badRequest("%s", fault)
 		}
 	}
@@ -237,4 +201,21 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *eks.ListTagsForRe
 		tags = map[string]string{}
 	}
 	return &eks.ListTagsForResourceOutput{Tags: tags}, nil
+}
+
+// onTagged returns what an ARN names as the target.
+func (s *Service) onTagged(
+	ctx context.Context, action string, arn *string, edits ...func(resource.Conditions),
+) ([]wire.Target, error) {
+	t := resource.NewTarget(action, aws.ToString(arn))
+	_, tags, err := s.resourceOf(ctx, t.Resource)
+	var malformed *types.BadRequestException
+	var missing *types.NotFoundException
+	switch {
+	case err == nil:
+		resource.Conditions(t.Conditions).ResourceTags(tags)
+	case !errors.As(err, &malformed) && !errors.As(err, &missing): // the operation says so, to those who may ask
+		return nil, err
+	}
+	return resource.TargetWith(t, edits), nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -17,14 +19,7 @@ import (
 )
 
 func unsupportedVersion(cluster string) error {
-	return invalidParameter(cluster, "unsupported Kubernetes version")
-}
-
-// minor is the minor version's number: 35 of "1.35".
-func minor(version string) int {
-	_, number, _ := strings.Cut(version, ".")
-	n, _ := strconv.Atoi(number) // versions come from the table
-	return n
+	return exception.InvalidParameter(cluster, "unsupported Kubernetes version")
 }
 
 // clusterVersionHandlers are the operations of this file, each with what its caller needs permission for.
@@ -33,8 +28,8 @@ func (s *Service) clusterVersionHandlers() []wire.Handler {
 		wire.Handle(s.UpdateClusterVersion, func(
 			ctx context.Context, action string, in *eks.UpdateClusterVersionInput,
 		) ([]wire.Target, error) {
-			return s.onCluster(ctx, action, in.Name, func(c conditions) {
-				c.text("eks:kubernetesVersion", aws.ToString(in.Version))
+			return s.OnCluster(ctx, action, in.Name, func(c resource.Conditions) {
+				c.Text("eks:kubernetesVersion", aws.ToString(in.Version))
 			})
 		}),
 		wire.Handle(s.DescribeClusterVersions, wire.OnAll),
@@ -47,11 +42,11 @@ func (s *Service) clusterVersionHandlers() []wire.Handler {
 func (s *Service) UpdateClusterVersion(ctx context.Context, in *eks.UpdateClusterVersionInput) (*eks.UpdateClusterVersionOutput, error) {
 	name := aws.ToString(in.Name)
 	if in.RollbackConfig != nil {
-		return nil, invalidParameter(name, "Version rollback is not implemented by Coracle: leave rollbackConfig out")
+		return nil, exception.InvalidParameter(name, "Version rollback is not implemented by Coracle: leave rollbackConfig out")
 	}
 	to, ok := kubernetes.Lookup(aws.ToString(in.Version))
 	if !ok {
-		if _, err := s.cluster(ctx, name); err != nil {
+		if _, err := s.Cluster(ctx, name); err != nil {
 			return nil, err
 		}
 		return nil, unsupportedVersion(name)
@@ -59,27 +54,27 @@ func (s *Service) UpdateClusterVersion(ctx context.Context, in *eks.UpdateCluste
 	update, err := s.startUpdate(ctx, change{
 		cluster: name, token: in.ClientRequestToken, request: in, kind: types.UpdateTypeVersionUpdate,
 		apply: func(c *record.Cluster, cp record.ControlPlane, u *record.Update) ([]store.Op, error) {
-			if minor(to.Minor) != minor(c.Version)+1 {
-				return nil, invalidParameter(name, "Unsupported Kubernetes minor version update from %s to %s", c.Version, to.Minor)
+			if kubernetes.MinorNumber(to.Minor) != kubernetes.MinorNumber(c.Version)+1 {
+				return nil, exception.InvalidParameter(name, "Unsupported Kubernetes minor version update from %s to %s", c.Version, to.Minor)
 			}
-			if c.SupportType == types.SupportTypeStandard && to.Support(s.now()) != kubernetes.StandardSupport {
-				return nil, invalidParameter(name, "Kubernetes version %s is in extended support: set the cluster's upgradePolicy to EXTENDED first", to.Minor)
+			if c.SupportType == types.SupportTypeStandard && to.Support(s.Now()) != kubernetes.StandardSupport {
+				return nil, exception.InvalidParameter(name, "Kubernetes version %s is in extended support: set the cluster's upgradePolicy to EXTENDED first", to.Minor)
 			}
 			if names, err := s.tooOldFor(ctx, to.Minor, *c); err != nil {
 				return nil, err
 			} else if names != "" {
-				return nil, invalidParameter(name, "Nodegroups %s must be updated to match cluster version %s before updating cluster version", names, c.Version)
+				return nil, exception.InvalidParameter(name, "Nodegroups %s must be updated to match cluster version %s before updating cluster version", names, c.Version)
 			}
 			if !in.Force {
 				for _, i := range upgradeInsights(*c, cp) {
 					if i.InsightStatus.Status == types.InsightStatusValueError {
-						return nil, &types.InvalidStateException{ClusterName: named(name),
+						return nil, &types.InvalidStateException{ClusterName: resource.OrNil(name),
 							Message: new("Upgrade readiness insight " + aws.ToString(i.Id) + " (" + aws.ToString(i.Name) + ") has status ERROR: " + aws.ToString(i.InsightStatus.Reason) + ". Resolve it, or set force to override upgrade-blocking readiness checks.")}
 					}
 				}
 			}
 			u.PreviousVersion = c.Version
-			u.Params = []types.UpdateParam{param(types.UpdateParamTypeVersion, to.Minor), param(types.UpdateParamTypePlatformVersion, to.PlatformVersion)}
+			u.Params = []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeVersion, to.Minor), resource.UpdateParam(types.UpdateParamTypePlatformVersion, to.PlatformVersion)}
 			c.Version = to.Minor
 			return nil, nil
 		},
@@ -99,11 +94,11 @@ func (s *Service) supportType(cluster, version string, in *types.UpgradePolicyRe
 	switch in.SupportType {
 	case types.SupportTypeExtended:
 	case types.SupportTypeStandard:
-		if v, _ := kubernetes.Lookup(version); v.Support(s.now()) != kubernetes.StandardSupport {
-			return "", invalidParameter(cluster, "Kubernetes version %s is in extended support: supportType must be EXTENDED", version)
+		if v, _ := kubernetes.Lookup(version); v.Support(s.Now()) != kubernetes.StandardSupport {
+			return "", exception.InvalidParameter(cluster, "Kubernetes version %s is in extended support: supportType must be EXTENDED", version)
 		}
 	default:
-		return "", invalidParameter(cluster, "supportType %s is invalid: it must be one of [STANDARD, EXTENDED]", in.SupportType)
+		return "", exception.InvalidParameter(cluster, "supportType %s is invalid: it must be one of [STANDARD, EXTENDED]", in.SupportType)
 	}
 	return in.SupportType, nil
 }
@@ -114,10 +109,10 @@ func (s *Service) upgradePolicyUpdate(c *record.Cluster, in *types.UpgradePolicy
 		return nil, err
 	}
 	if to == c.SupportType {
-		return nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with supportType: %s", to)
+		return nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with supportType: %s", to)
 	}
 	c.SupportType = to
-	return []types.UpdateParam{param(types.UpdateParamTypeUpgradePolicy, asJSON(map[string]types.SupportType{"supportType": to}))}, nil
+	return []types.UpdateParam{resource.UpdateParam(types.UpdateParamTypeUpgradePolicy, resource.JSON(map[string]types.SupportType{"supportType": to}))}, nil
 }
 
 const clusterType = "eks"
@@ -125,17 +120,17 @@ const clusterType = "eks"
 // DescribeClusterVersions describes the Kubernetes versions that clusters can run, newest first.
 func (s *Service) DescribeClusterVersions(ctx context.Context, in *eks.DescribeClusterVersionsInput) (*eks.DescribeClusterVersionsOutput, error) {
 	if t := aws.ToString(in.ClusterType); t != "" && t != clusterType {
-		return nil, invalidParameter("", "Cluster type %s is invalid: Coracle has clusters of type %s", t, clusterType)
+		return nil, exception.InvalidParameter("", "Cluster type %s is invalid: Coracle has clusters of type %s", t, clusterType)
 	}
 	if in.Status != "" && in.VersionStatus != "" {
-		return nil, invalidParameter("", "status and versionStatus can't be specified together; status is deprecated")
+		return nil, exception.InvalidParameter("", "status and versionStatus can't be specified together; status is deprecated")
 	}
 	for _, v := range in.ClusterVersions {
 		if _, ok := kubernetes.Lookup(v); !ok {
 			return nil, unsupportedVersion("")
 		}
 	}
-	now := s.now()
+	now := s.Now()
 	var infos []types.ClusterVersionInformation
 	all := kubernetes.Versions()
 	slices.Reverse(all)
@@ -163,7 +158,7 @@ func (s *Service) DescribeClusterVersions(ctx context.Context, in *eks.DescribeC
 
 // newestFirst is a key that sorts versions from the newest to the oldest.
 func newestFirst(v types.ClusterVersionInformation) string {
-	return strconv.Itoa(100000 - minor(aws.ToString(v.ClusterVersion)))
+	return strconv.Itoa(100000 - kubernetes.MinorNumber(aws.ToString(v.ClusterVersion)))
 }
 
 func versionInformation(v kubernetes.Version, support kubernetes.Support) types.ClusterVersionInformation {

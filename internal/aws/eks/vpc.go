@@ -10,6 +10,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -46,49 +48,49 @@ func checkEgress(cluster string, mode types.ControlPlaneEgressModeType) error {
 	if mode == "" || mode == types.ControlPlaneEgressModeTypeAwsManaged {
 		return nil
 	}
-	return invalidParameter(cluster, "controlPlaneEgressMode %s is not implemented by Coracle: use %s, the default", mode, types.ControlPlaneEgressModeTypeAwsManaged)
+	return exception.InvalidParameter(cluster, "controlPlaneEgressMode %s is not implemented by Coracle: use %s, the default", mode, types.ControlPlaneEgressModeTypeAwsManaged)
 }
 
 // checkSubnets returns the VPC of the subnets. A cluster needs two of them, in different zones of one VPC.
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 func (s *Service) checkSubnets(ctx context.Context, cluster string, ids []string) (vpc string, err error) {
-	at := placeOf(ctx)
+	at := resource.PlaceOf(ctx)
 	zones := map[string]bool{}
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return "", invalidParameter(cluster, "Subnet %s is specified more than once", id)
+			return "", exception.InvalidParameter(cluster, "Subnet %s is specified more than once", id)
 		}
-		row, err := s.subnets.Get(ctx, record.EC2Key(at.account, at.region, id))
+		row, err := s.subnets.Get(ctx, record.EC2Key(at.Account, at.Region, id))
 		if errors.Is(err, store.ErrNotFound) {
-			return "", subject{cluster: cluster}.ec2Failure(ctx, "The subnet ID '%s' does not exist", id)
+			return "", exception.About{Cluster: cluster}.EC2Failure(ctx, "The subnet ID '%s' does not exist", id)
 		} else if err != nil {
 			return "", err
 		}
 		if vpc != "" && row.Value.VPCID != vpc {
-			return "", invalidParameter(cluster, "Subnets specified must be in the same VPC, but %s is in %s and %s is in %s", ids[0], vpc, id, row.Value.VPCID)
+			return "", exception.InvalidParameter(cluster, "Subnets specified must be in the same VPC, but %s is in %s and %s is in %s", ids[0], vpc, id, row.Value.VPCID)
 		}
 		vpc = row.Value.VPCID
 		zones[row.Value.AvailabilityZone] = true
 	}
 	if len(zones) < 2 {
-		return "", invalidParameter(cluster, "Subnets specified must be in at least two different AZs")
+		return "", exception.InvalidParameter(cluster, "Subnets specified must be in at least two different AZs")
 	}
 	return vpc, nil
 }
 
 func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, ids []string) error {
 	if len(ids) > maxSecurityGroups {
-		return invalidParameter(cluster, "You can specify up to %d security groups, but %d were specified", maxSecurityGroups, len(ids))
+		return exception.InvalidParameter(cluster, "You can specify up to %d security groups, but %d were specified", maxSecurityGroups, len(ids))
 	}
-	at := placeOf(ctx)
+	at := resource.PlaceOf(ctx)
 	var strangers []string
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return invalidParameter(cluster, "Security group %s is specified more than once", id)
+			return exception.InvalidParameter(cluster, "Security group %s is specified more than once", id)
 		}
-		row, err := s.securityGroups.Get(ctx, record.EC2Key(at.account, at.region, id))
+		row, err := s.securityGroups.Get(ctx, record.EC2Key(at.Account, at.Region, id))
 		if errors.Is(err, store.ErrNotFound) {
-			return subject{cluster: cluster}.ec2Failure(ctx, "The security group '%s' does not exist", id)
+			return exception.About{Cluster: cluster}.EC2Failure(ctx, "The security group '%s' does not exist", id)
 		} else if err != nil {
 			return err
 		}
@@ -97,7 +99,7 @@ func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, 
 		}
 	}
 	if len(strangers) > 0 {
-		return invalidParameter(cluster, "Security Group(s) [%s] are not in the same VPC as the subnets. Please specify all security groups in the same VPC as the subnets.", strings.Join(strangers, ", "))
+		return exception.InvalidParameter(cluster, "Security Group(s) [%s] are not in the same VPC as the subnets. Please specify all security groups in the same VPC as the subnets.", strings.Join(strangers, ", "))
 	}
 	return nil
 }
@@ -112,13 +114,13 @@ func setEndpointAccess(c *record.Cluster, in *types.VpcConfigRequest) error {
 		c.EndpointPrivateAccess = *in.EndpointPrivateAccess
 	}
 	if !c.EndpointPublicAccess && !c.EndpointPrivateAccess {
-		return invalidParameter(c.Name, "Private and public endpoint access cannot be false")
+		return exception.InvalidParameter(c.Name, "Private and public endpoint access cannot be false")
 	}
 	if len(in.PublicAccessCidrs) == 0 {
 		return nil
 	}
 	if len(in.PublicAccessCidrs) > maxPublicAccessCIDRs {
-		return invalidParameter(c.Name, "publicAccessCidrs can have up to %d CIDR blocks, but %d were specified", maxPublicAccessCIDRs, len(in.PublicAccessCidrs))
+		return exception.InvalidParameter(c.Name, "publicAccessCidrs can have up to %d CIDR blocks, but %d were specified", maxPublicAccessCIDRs, len(in.PublicAccessCidrs))
 	}
 	var malformed, reserved, foreign []string
 	for _, cidr := range in.PublicAccessCidrs {
@@ -134,11 +136,11 @@ func setEndpointAccess(c *record.Cluster, in *types.VpcConfigRequest) error {
 	}
 	switch {
 	case malformed != nil:
-		return invalidParameter(c.Name, "The following CIDRs are invalid in publicAccessCidrs: %s", bracketed(malformed))
+		return exception.InvalidParameter(c.Name, "The following CIDRs are invalid in publicAccessCidrs: %s", exception.List(malformed))
 	case foreign != nil:
-		return invalidParameter(c.Name, "The following IPv6 CIDRs are not allowed in publicAccessCidrs of a cluster with IP family ipv4: %s", bracketed(foreign))
+		return exception.InvalidParameter(c.Name, "The following IPv6 CIDRs are not allowed in publicAccessCidrs of a cluster with IP family ipv4: %s", exception.List(foreign))
 	case reserved != nil:
-		return invalidParameter(c.Name, "The following CIDRs are not allowed in publicAccessCidrs: %s", bracketed(reserved))
+		return exception.InvalidParameter(c.Name, "The following CIDRs are not allowed in publicAccessCidrs: %s", exception.List(reserved))
 	}
 	c.PublicAccessCIDRs = in.PublicAccessCidrs
 	return nil
@@ -149,8 +151,6 @@ func reservedForPrivateUse(p netip.Prefix) bool {
 	a := p.Addr()
 	return a.IsPrivate() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() || a.IsUnspecified() && p.Bits() > 0
 }
-
-func bracketed(list []string) string { return "[" + strings.Join(list, ", ") + "]" }
 
 // publicAccessCIDRs are the blocks that may use the public endpoint: everyone unless the owner said otherwise, nobody when
 // there is no such endpoint.
@@ -171,20 +171,13 @@ func vpcConfig(c record.Cluster, cp record.ControlPlane) *types.VpcConfigRespons
 	return &types.VpcConfigResponse{
 		VpcId:                  new(c.VPCID),
 		SubnetIds:              c.SubnetIDs,
-		SecurityGroupIds:       orEmpty(c.SecurityGroupIDs),
-		ClusterSecurityGroupId: orNil(cp.ClusterSecurityGroupID),
+		SecurityGroupIds:       resource.OrEmpty(c.SecurityGroupIDs),
+		ClusterSecurityGroupId: resource.OrNil(cp.ClusterSecurityGroupID),
 		EndpointPublicAccess:   c.EndpointPublicAccess,
 		EndpointPrivateAccess:  c.EndpointPrivateAccess,
 		PublicAccessCidrs:      publicAccessCIDRs(c),
 		ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged,
 	}
-}
-
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
 
 // vpcUpdate changes subnets and security groups. They stay in the cluster's VPC.
@@ -196,18 +189,18 @@ func (s *Service) vpcUpdate(ctx context.Context, c *record.Cluster, in *types.Vp
 			return nil, err
 		}
 		if vpc != c.VPCID {
-			return nil, invalidParameter(c.Name, "Specified subnets must belong to cluster's vpc %s", c.VPCID)
+			return nil, exception.InvalidParameter(c.Name, "Specified subnets must belong to cluster's vpc %s", c.VPCID)
 		}
-		params = append(params, param(types.UpdateParamTypeSubnets, asJSON(in.SubnetIds)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeSubnets, resource.JSON(in.SubnetIds)))
 	}
 	if in.SecurityGroupIds != nil {
 		if err := s.checkSecurityGroups(ctx, c.Name, c.VPCID, in.SecurityGroupIds); err != nil {
 			return nil, err
 		}
-		params = append(params, param(types.UpdateParamTypeSecurityGroups, asJSON(in.SecurityGroupIds)))
+		params = append(params, resource.UpdateParam(types.UpdateParamTypeSecurityGroups, resource.JSON(in.SecurityGroupIds)))
 	}
 	if (in.SubnetIds == nil || sameSet(in.SubnetIds, c.SubnetIDs)) && (in.SecurityGroupIds == nil || sameSet(in.SecurityGroupIds, c.SecurityGroupIDs)) {
-		return nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with subnets: %s and security groups: %s", bracketed(c.SubnetIDs), bracketed(c.SecurityGroupIDs))
+		return nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with subnets: %s and security groups: %s", exception.List(c.SubnetIDs), exception.List(c.SecurityGroupIDs))
 	}
 	if in.SubnetIds != nil {
 		c.SubnetIDs = in.SubnetIds
@@ -226,13 +219,13 @@ func endpointUpdate(c *record.Cluster, in *types.VpcConfigRequest) ([]types.Upda
 	}
 	was, is := publicAccessCIDRs(before), publicAccessCIDRs(*c)
 	if before.EndpointPublicAccess == c.EndpointPublicAccess && before.EndpointPrivateAccess == c.EndpointPrivateAccess && sameSet(was, is) {
-		return nil, invalidParameter(c.Name, "Cluster is already at the desired configuration with endpointPrivateAccess: %t , endpointPublicAccess: %t, and Public Endpoint Restrictions: %s",
-			c.EndpointPrivateAccess, c.EndpointPublicAccess, bracketed(is))
+		return nil, exception.InvalidParameter(c.Name, "Cluster is already at the desired configuration with endpointPrivateAccess: %t , endpointPublicAccess: %t, and Public Endpoint Restrictions: %s",
+			c.EndpointPrivateAccess, c.EndpointPublicAccess, exception.List(is))
 	}
 	return []types.UpdateParam{
-		param(types.UpdateParamTypeEndpointPublicAccess, fmt.Sprint(c.EndpointPublicAccess)),
-		param(types.UpdateParamTypeEndpointPrivateAccess, fmt.Sprint(c.EndpointPrivateAccess)),
-		param(types.UpdateParamTypePublicAccessCidrs, asJSON(is)),
+		resource.UpdateParam(types.UpdateParamTypeEndpointPublicAccess, fmt.Sprint(c.EndpointPublicAccess)),
+		resource.UpdateParam(types.UpdateParamTypeEndpointPrivateAccess, fmt.Sprint(c.EndpointPrivateAccess)),
+		resource.UpdateParam(types.UpdateParamTypePublicAccessCidrs, resource.JSON(is)),
 	}, nil
 }
 
@@ -273,13 +266,13 @@ func (s *Service) remoteNetwork(ctx context.Context, c record.Cluster, in *types
 		return nil, nil
 	}
 	if len(in.RemoteNodeNetworks) == 0 {
-		return nil, invalidParameter(c.Name, "remotePodNetworks can't be specified without remoteNodeNetworks")
+		return nil, exception.InvalidParameter(c.Name, "remotePodNetworks can't be specified without remoteNodeNetworks")
 	}
 	if len(in.RemoteNodeNetworks) > 1 || len(in.RemotePodNetworks) > 1 {
-		return nil, invalidParameter(c.Name, "remoteNodeNetworks and remotePodNetworks can have one member each; put all blocks into its cidrs")
+		return nil, exception.InvalidParameter(c.Name, "remoteNodeNetworks and remotePodNetworks can have one member each; put all blocks into its cidrs")
 	}
 	if c.AuthenticationMode == types.AuthenticationModeConfigMap {
-		return nil, invalidParameter(c.Name, "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to use remoteNetworkConfig")
+		return nil, exception.InvalidParameter(c.Name, "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to use remoteNetworkConfig")
 	}
 	taken, _, err := s.vpcPrefixes(ctx, c)
 	if err != nil {
@@ -298,14 +291,14 @@ func (s *Service) remoteNetwork(ctx context.Context, c record.Cluster, in *types
 	for _, cidr := range cidrs {
 		p, err := netip.ParsePrefix(cidr)
 		if err != nil || p != p.Masked() || !p.Addr().Is4() {
-			return nil, invalidParameter(c.Name, "%s in remoteNetworkConfig is not a valid IPv4 CIDR block", cidr)
+			return nil, exception.InvalidParameter(c.Name, "%s in remoteNetworkConfig is not a valid IPv4 CIDR block", cidr)
 		}
 		if !withinRFC1918(p) && !netip.MustParsePrefix("100.64.0.0/10").Contains(p.Addr()) {
-			return nil, invalidParameter(c.Name, "%s in remoteNetworkConfig must be within one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10", cidr)
+			return nil, exception.InvalidParameter(c.Name, "%s in remoteNetworkConfig must be within one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10", cidr)
 		}
 		for _, other := range taken {
 			if p.Overlaps(other) {
-				return nil, invalidParameter(c.Name, "%s in remoteNetworkConfig overlaps with %s, which the cluster's VPC, its services or another remote network uses", cidr, other)
+				return nil, exception.InvalidParameter(c.Name, "%s in remoteNetworkConfig overlaps with %s, which the cluster's VPC, its services or another remote network uses", cidr, other)
 			}
 		}
 		taken = append(taken, p)
@@ -316,7 +309,7 @@ func (s *Service) remoteNetwork(ctx context.Context, c record.Cluster, in *types
 // networksOf is what a cluster's remoteNetworkConfig would look like in a request.
 func networksOf(r *types.RemoteNetworkConfigResponse) string {
 	if r == nil {
-		return asJSON(map[string]any{"remoteNodeNetworks": []string{}, "remotePodNetworks": []string{}})
+		return resource.JSON(map[string]any{"remoteNodeNetworks": []string{}, "remotePodNetworks": []string{}})
 	}
 	nodes, pods := []map[string]any{}, []map[string]any{}
 	for _, n := range r.RemoteNodeNetworks {
@@ -325,7 +318,7 @@ func networksOf(r *types.RemoteNetworkConfigResponse) string {
 	for _, n := range r.RemotePodNetworks {
 		pods = append(pods, map[string]any{"cidrs": n.Cidrs})
 	}
-	return asJSON(map[string]any{"remoteNodeNetworks": nodes, "remotePodNetworks": pods})
+	return resource.JSON(map[string]any{"remoteNodeNetworks": nodes, "remotePodNetworks": pods})
 }
 
 // speaksOfEgress reports whether a VPC request speaks of the control plane's way out.
