@@ -29,7 +29,7 @@ func BenchmarkDescribeCluster(b *testing.B) {
 	b.RunParallel(func(p *testing.PB) {
 		ctx := wire.WithRegion(wire.WithCaller(b.Context(), w.caller), region)
 		for p.Next() {
-			if _, err := service.DescribeCluster(ctx, in); err != nil {
+			if _, err := service.Clusters.DescribeCluster(ctx, in); err != nil {
 				b.Fatal(err)
 			}
 		}

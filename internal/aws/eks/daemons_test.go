@@ -63,13 +63,13 @@ func TestTwoDaemons(t *testing.T) {
 	// The daemon that did not seed reads the roles and subnets once its mirror has them.
 	for _, s := range services {
 		eventually.True(t, "a daemon sees the roles and subnets", func() bool {
-			_, err := s.CreateCluster(ctx, request("warm"))
+			_, err := s.Clusters.CreateCluster(ctx, request("warm"))
 			var exists *types.ResourceInUseException
 			return err == nil || errors.As(err, &exists)
 		})
 	}
 	if n := both("create", func(ctx context.Context, s *coracle.Service, _ int) error {
-		_, err := s.CreateCluster(ctx, request("c"))
+		_, err := s.Clusters.CreateCluster(ctx, request("c"))
 		return err
 	}); n != 1 {
 		t.Errorf("created by %d daemons", n)
@@ -77,12 +77,12 @@ func TestTwoDaemons(t *testing.T) {
 	w.ready("c")
 	for _, s := range services {
 		eventually.True(t, "a daemon sees the cluster ACTIVE", func() bool {
-			out, err := s.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("c")})
+			out, err := s.Clusters.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("c")})
 			return err == nil && out.Cluster.Status == types.ClusterStatusActive
 		})
 	}
 	if n := both("create an add-on", func(ctx context.Context, s *coracle.Service, i int) error {
-		_, err := s.CreateAddon(ctx, &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Tags: map[string]string{"by": string(rune('0' + i))}})
+		_, err := s.Addons.CreateAddon(ctx, &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Tags: map[string]string{"by": string(rune('0' + i))}})
 		return err
 	}); n != 1 {
 		t.Errorf("%d daemons created the add-on", n)
@@ -95,7 +95,7 @@ func TestTwoDaemons(t *testing.T) {
 			if i == 1 {
 				in = &eks.UpdateClusterConfigInput{Name: aws.String("c"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: &on}}
 			}
-			out, err := s.UpdateClusterConfig(ctx, in)
+			out, err := s.Clusters.UpdateClusterConfig(ctx, in)
 			if err == nil {
 				updates[i] = out.Update
 				return nil
@@ -120,7 +120,7 @@ func TestTwoDaemons(t *testing.T) {
 			w.finish("c", *u.Id, types.UpdateStatusSuccessful)
 			for _, s := range services {
 				eventually.True(t, "a daemon sees the end of the update", func() bool {
-					out, err := s.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
+					out, err := s.Updates.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
 					return err == nil && out.Update.Status == types.UpdateStatusSuccessful
 				})
 			}
@@ -129,7 +129,7 @@ func TestTwoDaemons(t *testing.T) {
 	// Tags of both daemons are kept.
 	for round := range 10 {
 		n := both("tag", func(ctx context.Context, s *coracle.Service, i int) error {
-			_, err := s.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(clusterARN + "c"), Tags: map[string]string{string(rune('a'+round)) + string(rune('0'+i)): ""}})
+			_, err := s.Tags.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(clusterARN + "c"), Tags: map[string]string{string(rune('a'+round)) + string(rune('0'+i)): ""}})
 			return err
 		})
 		if n != 2 {

@@ -1,17 +1,22 @@
-// Package eks serves the Amazon EKS API.
+// Package eks serves the Amazon EKS API. It puts together the parts that do, each of which registers its operations
+// with what their callers need permission for:
 //
-// It says what is wanted and reports what is there. CreateCluster, UpdateClusterConfig and their like check a request,
-// ask whether the caller may make it, and record the cluster that it asks for ([record.Cluster]), the change on its way
-// ([record.Update]) and who is let in ([record.AccessEntry]). The control-plane controller makes it so and writes what it
-// sees ([record.ControlPlane]). DescribeCluster puts the rows together: a cluster's status is never stored, see [status].
+//   - [cluster]: clusters, their configuration, versions and insights
+//   - [nodegroup]: managed node groups
+//   - [addon]: EKS add-ons
+//   - [access]: access entries and access policies
+//   - [podidentity]: pod identity associations
+//   - [update]: update objects, of clusters, node groups and add-ons
+//   - [tagging]: tags, of all of them
 //
-// What belongs together is written together. A cluster and the access entry of its creator are one transaction, a change
-// and its update object are one transaction, and that transaction fails if anyone else has written the cluster since it
-// was judged, so that two updates never run at once.
+// No part imports another. What they share is below them: [resource] has the objects in the store and what requests are
+// authorized for, [principal] the IAM users and roles that requests name, and package exception the errors of the API.
 //
-// Managed node groups go the same way, one level down: [record.Nodegroup] is wanted, the node-group controller writes
-// [record.NodegroupState], and nodegroup.go puts them together. So do EKS add-ons: [record.Addon], [record.AddonState], addon.go; what versions there are
-// and how they are configured says the [Catalogue].
+// The API records what is wanted and describes what is there. CreateCluster, UpdateClusterConfig and the like validate
+// a request, ask whether the caller may make it, and record what it asks for; controllers carry it out and write what
+// they observe. What belongs together is written together: a cluster and the access entry of its creator are one
+// transaction, and so are a change and its update object, which fails if anyone else has written the cluster since the
+// request was checked. Two updates of a cluster therefore never run at once.
 //
 // https://docs.aws.amazon.com/eks/latest/APIReference/Welcome.html
 package eks
@@ -19,42 +24,46 @@ package eks
 import (
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/access"
+	"github.com/coracle-eks/coracle/internal/aws/eks/addon"
+	"github.com/coracle-eks/coracle/internal/aws/eks/cluster"
+	"github.com/coracle-eks/coracle/internal/aws/eks/nodegroup"
+	"github.com/coracle-eks/coracle/internal/aws/eks/podidentity"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/eks/tagging"
+	"github.com/coracle-eks/coracle/internal/aws/eks/update"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
+
+// NodegroupQuota is the variable of the environment that raises the quota of managed node groups, as a request to
+// Service Quotas does on AWS.
+const NodegroupQuota = nodegroup.QuotaVariable
+
+// Catalogue is what is known about add-ons.
+type Catalogue = addon.Catalogue
 
 // Options are what a Service needs.
 type Options struct {
 	Store              *store.Store
 	ServiceLinkedRoles principal.ServiceLinkedRoles
-	EC2                EC2
-	Catalogue          Catalogue // of add-ons
-	// NodegroupsPerCluster is the quota of managed node groups, [DefaultNodegroupsPerCluster] unless set.
+	EC2                nodegroup.EC2
+	Catalogue          Catalogue
+	// NodegroupsPerCluster is the quota of managed node groups, [nodegroup.DefaultPerCluster] unless set.
 	NodegroupsPerCluster int
 	Now                  func() time.Time // time.Now unless set
 }
 
 // Service serves the EKS API. It is safe for concurrent use.
 type Service struct {
-	*resource.Records
-	principals      *principal.Directory
-	nodegroupStates store.Table[record.NodegroupState]
-	addonStates     store.Table[record.AddonState]
-	fargateProfiles store.Table[record.FargateProfile]
-	subnets         store.Table[record.Subnet]
-	securityGroups  store.Table[record.SecurityGroup]
-	vpcs            store.Table[record.VPC]
-	ec2             EC2
-	catalogue       Catalogue
-
-	launchTemplates        store.Table[record.LaunchTemplate]
-	launchTemplateNames    store.Table[record.LaunchTemplateName]
-	launchTemplateVersions store.Table[record.LaunchTemplateVersion]
-	keyPairNames           store.Table[record.KeyPairName]
-	nodegroupsPerCluster   int
+	Access      *access.Service
+	Addons      *addon.Service
+	Clusters    *cluster.Service
+	Nodegroups  *nodegroup.Service
+	PodIdentity *podidentity.Service
+	Tags        *tagging.Service
+	Updates     *update.Service
 }
 
 // New returns the service over the tables of o.Store.
@@ -62,56 +71,33 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.NodegroupsPerCluster == 0 {
-		o.NodegroupsPerCluster = DefaultNodegroupsPerCluster
-	}
+	records := resource.NewRecords(o.Store, o.Now)
+	principals := principal.NewDirectory(o.Store, o.ServiceLinkedRoles)
+	entries := access.New(records, principals)
+	nodegroups := nodegroup.New(nodegroup.Options{
+		Records: records, Principals: principals, EC2: o.EC2, PerCluster: o.NodegroupsPerCluster,
+	})
 	return &Service{
-		Records:         resource.NewRecords(o.Store, o.Now),
-		principals:      principal.NewDirectory(o.Store, o.ServiceLinkedRoles),
-		nodegroupStates: record.NodegroupStates(o.Store),
-		addonStates:     record.AddonStates(o.Store),
-		fargateProfiles: record.FargateProfiles(o.Store),
-		subnets:         record.Subnets(o.Store),
-		securityGroups:  record.SecurityGroups(o.Store),
-		vpcs:            record.VPCs(o.Store),
-		ec2:             o.EC2,
-		catalogue:       o.Catalogue,
-
-		launchTemplates:        record.LaunchTemplates(o.Store),
-		launchTemplateNames:    record.LaunchTemplateNames(o.Store),
-		launchTemplateVersions: record.LaunchTemplateVersions(o.Store),
-		keyPairNames:           record.KeyPairNames(o.Store),
-		nodegroupsPerCluster:   o.NodegroupsPerCluster,
+		Access: entries,
+		Addons: addon.New(records, principals, o.Catalogue),
+		Clusters: cluster.New(cluster.Options{
+			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
+		}),
+		Nodegroups:  nodegroups,
+		PodIdentity: podidentity.New(records),
+		Tags:        tagging.New(records),
+		Updates:     update.New(records),
 	}
 }
 
 // Register serves the operations.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelastickubernetesservice.html
 func (s *Service) Register(mux *wire.Mux) {
-	for _, handlers := range [][]wire.Handler{
-		s.accessEntryHandlers(),
-		s.accessPolicyHandlers(),
-		s.addonHandlers(),
-		s.addonCreateHandlers(),
-		s.addonDeleteHandlers(),
-		s.addonUpdateHandlers(),
-		s.addonVersionHandlers(),
-		s.attachedHandlers(),
-		s.clusterHandlers(),
-		s.clusterConfigHandlers(),
-		s.clusterCreateHandlers(),
-		s.clusterDeleteHandlers(),
-		s.insightHandlers(),
-		s.nodegroupHandlers(),
-		s.nodegroupCreateHandlers(),
-		s.nodegroupDeleteHandlers(),
-		s.nodegroupUpdateHandlers(),
-		s.nodegroupVersionHandlers(),
-		s.podIdentityHandlers(),
-		s.tagHandlers(),
-		s.updateHandlers(),
-		s.clusterVersionHandlers(),
-	} {
-		mux.Register(wire.EKS, handlers...)
-	}
+	s.Access.Register(mux)
+	s.Addons.Register(mux)
+	s.Clusters.Register(mux)
+	s.Nodegroups.Register(mux)
+	s.PodIdentity.Register(mux)
+	s.Tags.Register(mux)
+	s.Updates.Register(mux)
 }

@@ -67,9 +67,7 @@ func (a About) LimitExceeded(format string, args ...any) error {
 // EC2Failure returns an InvalidParameterException with the words of an error that EKS passes on from EC2.
 func (a About) EC2Failure(ctx context.Context, format string, args ...any) error {
 	return a.InvalidParameter(
-		"%s (Service: Ec2, Status Code: 400, Request ID: %s)",
-		fmt.Sprintf(format, args...),
-		wire.RequestIDFrom(ctx),
+		"%s (Service: Ec2, Status Code: 400, Request ID: %s)", fmt.Sprintf(format, args...), wire.RequestIDFrom(ctx),
 	)
 }
 

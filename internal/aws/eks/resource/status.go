@@ -17,10 +17,7 @@ func (r *Records) Observe(
 	ctx context.Context, c record.Cluster,
 ) (cp record.ControlPlane, last record.Update, err error) {
 	cp, err = ObservedState(
-		ctx,
-		r.ControlPlanes,
-		c.Key(),
-		func(cp record.ControlPlane) bool { return cp.ClusterID == c.ID },
+		ctx, r.ControlPlanes, c.Key(), func(cp record.ControlPlane) bool { return cp.ClusterID == c.ID },
 	)
 	if err != nil {
 		return cp, last, err

@@ -25,10 +25,7 @@ func TagFault(tags map[string]string) string {
 		}
 		if n := utf8.RuneCountInString(v); n > longestTagValue {
 			return fmt.Sprintf(
-				"The value of tag %s can't be longer than %d characters, but has %d",
-				k,
-				longestTagValue,
-				n,
+				"The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n,
 			)
 		}
 	}

@@ -79,8 +79,7 @@ func (r *Records) NewAttempt(
 func (r *Records) UpdatesOf(ctx context.Context, c record.Cluster, of UpdateOwner) ([]record.Update, error) {
 	all, err := ValuesOf(ctx, r.Updates, c, func(u record.Update) string { return u.ClusterID })
 	return slices.DeleteFunc(
-		all,
-		func(u record.Update) bool { return (UpdateOwner{u.NodegroupID, u.AddonID}) != of },
+		all, func(u record.Update) bool { return (UpdateOwner{u.NodegroupID, u.AddonID}) != of },
 	), err
 }
 
