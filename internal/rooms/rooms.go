@@ -65,6 +65,8 @@ var Rules = []Rule{
 	{"internal/aws/eks/podidentity", eksShared, world, eksPart},
 	{"internal/aws/eks/tagging", eksShared, world, eksPart},
 	{"internal/aws/eks/update", eksShared, world, eksPart},
+	{"internal/aws/eks/ekstest", append([]string{"internal/aws/ec2", "internal/aws/eks", "internal/catalogue",
+		"internal/store/storetest", "test/awsclient"}, eksShared...), world, "the fixture of the tests of the EKS API"},
 
 	{"internal/logs/events", []string{"internal/durable", "internal/logs/word"}, []string{"os/exec", "github.com/aws", "k8s.io", "github.com/vishvananda/netlink"},
 		"a second store, for what is too much for etcd; it knows groups and streams by number"},

@@ -1,9 +1,8 @@
-package eks_test
+package addon_test
 
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,64 +12,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/catalogue"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// shelf is EKS's catalogue with three add-ons of Acme: one with service accounts, one that has to be configured, and one of the past.
-type shelf struct{ *catalogue.Catalogue }
+// fixture is the EKS API behind an HTTP server, with what the tests of this part do with it.
+type fixture struct{ *ekstest.Fixture }
 
-var openShelf = sync.OnceValues(func() (shelf, error) {
-	c, err := catalogue.Open(catalogue.Options{})
-	return shelf{c}, err
-})
-
-func (s shelf) Addons() []catalogue.Addon {
-	all := s.Catalogue.Addons()
-	for _, name := range []string{"acme_old", "acme_storage", "acme_strict"} {
-		a, _ := s.Addon(name)
-		all = append(all, a)
-	}
-	slices.SortFunc(all, func(a, b catalogue.Addon) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
-
-func (s shelf) Addon(name string) (catalogue.Addon, bool) {
-	if !strings.HasPrefix(name, "acme_") {
-		return s.Catalogue.Addon(name)
-	}
-	a, _ := s.Catalogue.Addon("coredns")
-	a.Name, a.Versions = name, slices.Clone(a.Versions)
-	a.Type, a.Publisher, a.Owner, a.DefaultNamespace = "storage", "acme", "aws-marketplace", "acme"
-	a.Marketplace = &types.MarketplaceInformation{ProductId: aws.String("prod-1"), ProductUrl: aws.String("https://acme.example/storage")}
-	for i := range a.Versions {
-		v := &a.Versions[i]
-		v.Addon = name
-		switch name {
-		case "acme_storage":
-			policy := "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"
-			v.RequiresIAMPermissions = true
-			v.Identities = []catalogue.Identity{{ServiceAccount: "controller", ManagedPolicies: []string{policy}, PodIdentity: true}, {ServiceAccount: "node", PodIdentity: true}, {ServiceAccount: "legacy"}}
-		case "acme_strict", "acme_stricter":
-			v.RequiresConfiguration = true
-		case "acme_old":
-			v.Compatibilities = []catalogue.Compatibility{{Minor: "1.33", Default: i == 0}}
-		default:
-			return catalogue.Addon{}, false
-		}
-	}
-	return a, true
-}
+func newFixture(t testing.TB) fixture { return fixture{ekstest.New(t)} }
 
 // versions are those of an add-on for Kubernetes 1.35, newest first.
-func (w *world) versions(addon string) []string {
-	w.t.Helper()
-	a, ok := w.shelf.Addon(addon)
+func (w fixture) versions(addon string) []string {
+	w.T.Helper()
+	a, ok := w.Catalogue.Addon(addon)
 	if !ok {
-		w.t.Fatalf("no add-on %s", addon)
+		w.T.Fatalf("no add-on %s", addon)
 	}
 	var all []string
 	for _, v := range a.Versions {
@@ -79,69 +38,70 @@ func (w *world) versions(addon string) []string {
 		}
 	}
 	if len(all) < 2 {
-		w.t.Fatalf("%s has versions %v", addon, all)
+		w.T.Fatalf("%s has versions %v", addon, all)
 	}
 	return all
 }
 
 // defaultVersion is what CreateAddon takes for Kubernetes 1.35.
-func (w *world) defaultVersion(addon string) string {
-	a, _ := w.shelf.Addon(addon)
+func (w fixture) defaultVersion(addon string) string {
+	a, _ := w.Catalogue.Addon(addon)
 	v, _ := a.Default("1.35")
 	return v.Version
 }
 
 // createAddon creates an add-on, which the controller has not seen yet.
-func (w *world) createAddon(cluster, name string, edit ...func(*eks.CreateAddonInput)) *types.Addon {
-	w.t.Helper()
+func (w fixture) createAddon(cluster, name string, edit ...func(*eks.CreateAddonInput)) *types.Addon {
+	w.T.Helper()
 	in := &eks.CreateAddonInput{ClusterName: &cluster, AddonName: &name}
 	for _, e := range edit {
 		e(in)
 	}
-	out, err := w.client.CreateAddon(w.t.Context(), in)
+	out, err := w.Client.CreateAddon(w.T.Context(), in)
 	if err != nil {
-		w.t.Fatalf("create add-on %s: %v", name, err)
+		w.T.Fatalf("create add-on %s: %v", name, err)
 	}
 	return out.Addon
 }
 
-func (w *world) updateAddon(cluster, name string, in eks.UpdateAddonInput) *types.Update {
-	w.t.Helper()
+func (w fixture) updateAddon(cluster, name string, in eks.UpdateAddonInput) *types.Update {
+	w.T.Helper()
 	in.ClusterName, in.AddonName = &cluster, &name
-	out, err := w.client.UpdateAddon(w.t.Context(), &in)
+	out, err := w.Client.UpdateAddon(w.T.Context(), &in)
 	if err != nil {
-		w.t.Fatalf("update add-on %s: %v", name, err)
+		w.T.Fatalf("update add-on %s: %v", name, err)
 	}
 	return out.Update
 }
 
-func (w *world) describeAddon(cluster, name string) *types.Addon {
-	w.t.Helper()
-	out, err := w.client.DescribeAddon(w.t.Context(), &eks.DescribeAddonInput{ClusterName: &cluster, AddonName: &name})
+func (w fixture) describeAddon(cluster, name string) *types.Addon {
+	w.T.Helper()
+	out, err := w.Client.DescribeAddon(w.T.Context(), &eks.DescribeAddonInput{ClusterName: &cluster, AddonName: &name})
 	if err != nil {
-		w.t.Fatalf("describe add-on %s: %v", name, err)
+		w.T.Fatalf("describe add-on %s: %v", name, err)
 	}
 	return out.Addon
 }
 
-func (w *world) addonRow(cluster, name string) record.Addon {
-	w.t.Helper()
-	row, err := record.Addons(w.store).Get(w.t.Context(), record.AddonKey(account, region, cluster, name))
+func (w fixture) addonRow(cluster, name string) record.Addon {
+	w.T.Helper()
+	row, err := record.Addons(w.Store).Get(w.T.Context(), record.AddonKey(ekstest.Account, ekstest.Region, cluster, name))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return row.Value
 }
 
-// keepAddon is the controller carrying out what is wanted of an add-on, and writing what it saw. It may see something else.
-func (w *world) keepAddon(cluster, name string, saw ...func(*record.AddonState)) {
-	w.t.Helper()
+// keepAddon is the controller carrying out what is wanted of an add-on, and writing what it saw. It may see something
+// else.
+func (w fixture) keepAddon(cluster, name string, saw ...func(*record.AddonState)) {
+	w.T.Helper()
 	a := w.addonRow(cluster, name)
 	state := record.AddonState{AddonID: a.ID, Change: a.Change, Applied: a.Wanted, Created: true}
 	for _, s := range saw {
 		s(&state)
 	}
-	put(w, record.AddonStates(w.store), a.Key(), state)
+	ekstest.Put(w.T, record.AddonStates(w.Store), a.Key(), state)
 }
 
 // failed is what the controller sees when an add-on conflicts with what is there.
@@ -151,29 +111,30 @@ func failed(s *record.AddonState) {
 }
 
 // endAddonUpdate is the controller ending the update of an add-on.
-func (w *world) endAddonUpdate(cluster, name string, status types.UpdateStatus) {
-	w.t.Helper()
-	w.finish(cluster, w.addonRow(cluster, name).LastUpdateID, status)
+func (w fixture) endAddonUpdate(cluster, name string, status types.UpdateStatus) {
+	w.T.Helper()
+	w.Finish(cluster, w.addonRow(cluster, name).LastUpdateID, status)
 }
 
 var unexportedOfAddons = cmpopts.IgnoreUnexported(types.Addon{}, types.AddonHealth{}, types.AddonIssue{}, types.AddonNamespaceConfigResponse{}, types.MarketplaceInformation{},
+
 	types.AddonVersionInfo{}, types.Compatibility{}, types.AddonInfo{}, types.AddonPodIdentityConfiguration{}, types.PodIdentityAssociationSummary{}, types.PodIdentityAssociation{})
 
 func TestCreateAddonWithDefaults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	got := w.createAddon("c", "vpc-cni")
 	want := &types.Addon{
-		AddonName: aws.String("vpc-cni"), ClusterName: aws.String("c"), AddonArn: aws.String("arn:aws:eks:" + region + ":" + account + ":addon/c/vpc-cni/" + w.addonRow("c", "vpc-cni").ID),
-		AddonVersion: aws.String(w.defaultVersion("vpc-cni")), CreatedAt: &today, ModifiedAt: &today, Status: types.AddonStatusCreating, Publisher: aws.String("eks"), Owner: aws.String("aws"),
+		AddonName: aws.String("vpc-cni"), ClusterName: aws.String("c"), AddonArn: aws.String("arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":addon/c/vpc-cni/" + w.addonRow("c", "vpc-cni").ID),
+		AddonVersion: aws.String(w.defaultVersion("vpc-cni")), CreatedAt: &ekstest.Today, ModifiedAt: &ekstest.Today, Status: types.AddonStatusCreating, Publisher: aws.String("eks"), Owner: aws.String("aws"),
 		Health: &types.AddonHealth{Issues: []types.AddonIssue{}}, NamespaceConfig: &types.AddonNamespaceConfigResponse{Namespace: aws.String("kube-system")}, Tags: map[string]string{},
 	}
 	if d := cmp.Diff(want, got, unexportedOfAddons); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	row := w.addonRow("c", "vpc-cni")
-	if row.Wanted.Conflicts != types.ResolveConflictsNone || row.Change != 1 || row.ClusterID != w.row("c").ID {
+	if row.Wanted.Conflicts != types.ResolveConflictsNone || row.Change != 1 || row.ClusterID != w.Row("c").ID {
 		t.Errorf("recorded %+v", row)
 	}
 	w.keepAddon("c", "vpc-cni")
@@ -185,19 +146,19 @@ func TestCreateAddonWithDefaults(t *testing.T) {
 
 func TestCreateAddonWithEverything(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	oldest := w.versions("acme_storage")[len(w.versions("acme_storage"))-1]
 	got := w.createAddon("c", "acme_storage", func(in *eks.CreateAddonInput) {
 		in.AddonVersion, in.ConfigurationValues, in.ResolveConflicts = &oldest, aws.String("replicaCount: 3\n"), types.ResolveConflictsPreserve
-		in.ServiceAccountRoleArn, in.Tags = aws.String(irsaRole), map[string]string{"team": "a"}
+		in.ServiceAccountRoleArn, in.Tags = aws.String(ekstest.IRSARole), map[string]string{"team": "a"}
 		in.NamespaceConfig = &types.AddonNamespaceConfigRequest{Namespace: aws.String("storage")}
-		in.PodIdentityAssociations = []types.AddonPodIdentityAssociations{{ServiceAccount: aws.String("node"), RoleArn: aws.String(podRole)}}
+		in.PodIdentityAssociations = []types.AddonPodIdentityAssociations{{ServiceAccount: aws.String("node"), RoleArn: aws.String(ekstest.PodRole)}}
 	})
 	want := &types.Addon{
 		AddonVersion: &oldest, Status: types.AddonStatusCreating, Publisher: aws.String("acme"), Owner: aws.String("aws-marketplace"), ConfigurationValues: aws.String("replicaCount: 3\n"),
 		MarketplaceInformation: &types.MarketplaceInformation{ProductId: aws.String("prod-1"), ProductUrl: aws.String("https://acme.example/storage")},
-		ServiceAccountRoleArn:  aws.String(irsaRole), Tags: map[string]string{"team": "a"}, Health: &types.AddonHealth{Issues: []types.AddonIssue{}},
+		ServiceAccountRoleArn:  aws.String(ekstest.IRSARole), Tags: map[string]string{"team": "a"}, Health: &types.AddonHealth{Issues: []types.AddonIssue{}},
 		NamespaceConfig: &types.AddonNamespaceConfigResponse{Namespace: aws.String("storage")},
 	}
 	if d := cmp.Diff(want, got, unexportedOfAddons, cmpopts.IgnoreFields(types.Addon{}, "AddonName", "ClusterName", "AddonArn", "CreatedAt", "ModifiedAt", "PodIdentityAssociations")); d != "" {
@@ -206,7 +167,7 @@ func TestCreateAddonWithEverything(t *testing.T) {
 	if row := w.addonRow("c", "acme_storage"); row.Wanted.Conflicts != types.ResolveConflictsPreserve || len(row.Wanted.PodIdentityAssociations) != 1 {
 		t.Errorf("recorded %+v", row)
 	}
-	if len(got.PodIdentityAssociations) != 1 || !strings.HasPrefix(got.PodIdentityAssociations[0], "arn:aws:eks:"+region+":"+account+":podidentityassociation/c/a-") {
+	if len(got.PodIdentityAssociations) != 1 || !strings.HasPrefix(got.PodIdentityAssociations[0], "arn:aws:eks:"+ekstest.Region+":"+ekstest.Account+":podidentityassociation/c/a-") {
 		t.Errorf("associations %v", got.PodIdentityAssociations)
 	}
 }
@@ -214,8 +175,8 @@ func TestCreateAddonWithEverything(t *testing.T) {
 // An add-on whose creation failed is created again: the same add-on, with what the new request says.
 func TestCreateAddonAgainAfterItFailed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	first := w.createAddon("c", "vpc-cni", func(in *eks.CreateAddonInput) { in.Tags = map[string]string{"old": "1"} })
 	w.keepAddon("c", "vpc-cni", failed)
 	got := w.describeAddon("c", "vpc-cni")
@@ -244,8 +205,8 @@ func TestCreateAddonAgainAfterItFailed(t *testing.T) {
 // An update may bring up what creation failed to.
 func TestUpdateAddonAfterCreationFailed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	w.createAddon("c", "coredns")
 	w.keepAddon("c", "coredns", failed)
 	w.updateAddon("c", "coredns", eks.UpdateAddonInput{ResolveConflicts: types.ResolveConflictsOverwrite})
@@ -265,14 +226,14 @@ func TestUpdateAddonAfterCreationFailed(t *testing.T) {
 	}
 }
 
-func (w *world) addonNames(cluster string) []string {
-	w.t.Helper()
+func (w fixture) addonNames(cluster string) []string {
+	w.T.Helper()
 	var names []string
-	pages := eks.NewListAddonsPaginator(w.client, &eks.ListAddonsInput{ClusterName: &cluster, MaxResults: aws.Int32(2)})
+	pages := eks.NewListAddonsPaginator(w.Client, &eks.ListAddonsInput{ClusterName: &cluster, MaxResults: aws.Int32(2)})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(w.t.Context())
+		page, err := pages.NextPage(w.T.Context())
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		names = append(names, page.Addons...)
 	}
@@ -281,13 +242,13 @@ func (w *world) addonNames(cluster string) []string {
 
 func TestAddonsAreListedByPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	for _, name := range []string{"vpc-cni", "kube-proxy", "acme_storage", "coredns", "acme_strict"} {
 		w.createAddon("c", name, func(in *eks.CreateAddonInput) { in.ConfigurationValues = aws.String("{}") })
 	}
-	old := record.Addon{Account: account, Region: region, Cluster: "c", ClusterID: "OLD", Name: "b-of-an-earlier-cluster"}
-	put(w, record.Addons(w.store), old.Key(), old)
+	old := record.Addon{Account: ekstest.Account, Region: ekstest.Region, Cluster: "c", ClusterID: "OLD", Name: "b-of-an-earlier-cluster"}
+	ekstest.Put(w.T, record.Addons(w.Store), old.Key(), old)
 	if d := cmp.Diff([]string{"acme_storage", "acme_strict", "coredns", "kube-proxy", "vpc-cni"}, w.addonNames("c")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -295,8 +256,8 @@ func TestAddonsAreListedByPage(t *testing.T) {
 
 func TestUpdateAddon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	newer, older := w.versions("coredns")[0], w.versions("coredns")[1]
 	w.createAddon("c", "coredns", func(in *eks.CreateAddonInput) { in.AddonVersion = &older })
 	w.keepAddon("c", "coredns")
@@ -320,7 +281,7 @@ func TestUpdateAddon(t *testing.T) {
 	} {
 		change := w.addonRow("c", "coredns").Change
 		u := w.updateAddon("c", "coredns", step.in)
-		if d := cmp.Diff(step.params, params(u)); d != "" || u.Type != types.UpdateTypeAddonUpdate || u.Status != types.UpdateStatusInProgress {
+		if d := cmp.Diff(step.params, ekstest.Params(u)); d != "" || u.Type != types.UpdateTypeAddonUpdate || u.Status != types.UpdateStatusInProgress {
 			t.Errorf("%s: %s %s (-want +got):\n%s", step.name, u.Type, u.Status, d)
 		}
 		if got := w.addonRow("c", "coredns"); got.Change != change+1 || got.LastUpdateID != *u.Id {
@@ -332,7 +293,7 @@ func TestUpdateAddon(t *testing.T) {
 		}
 		w.endAddonUpdate("c", "coredns", types.UpdateStatusSuccessful)
 		w.keepAddon("c", "coredns")
-		described, err := w.client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), AddonName: aws.String("coredns"), UpdateId: u.Id})
+		described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), AddonName: aws.String("coredns"), UpdateId: u.Id})
 		if err != nil || described.Update.Status != types.UpdateStatusSuccessful {
 			t.Errorf("%s: described as %+v, %v", step.name, described, err)
 		}
@@ -345,31 +306,31 @@ func TestUpdateAddon(t *testing.T) {
 // An update that failed leaves what was before, and the next goes on from there.
 func TestUpdateAddonThatFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	newer, older := w.versions("vpc-cni")[0], w.versions("vpc-cni")[1]
 	w.createAddon("c", "vpc-cni", func(in *eks.CreateAddonInput) {
-		in.AddonVersion, in.ServiceAccountRoleArn = &older, aws.String(irsaRole)
+		in.AddonVersion, in.ServiceAccountRoleArn = &older, aws.String(ekstest.IRSARole)
 	})
 	w.keepAddon("c", "vpc-cni")
 	w.updateAddon("c", "vpc-cni", eks.UpdateAddonInput{AddonVersion: &newer, ConfigurationValues: aws.String(`{"env":{"WARM_ENI_TARGET":"2"}}`)})
 	w.endAddonUpdate("c", "vpc-cni", types.UpdateStatusFailed)
 	w.keepAddon("c", "vpc-cni", func(s *record.AddonState) { failed(s); s.Created, s.Failed = true, false })
 	got := w.describeAddon("c", "vpc-cni")
-	if got.Status != types.AddonStatusUpdateFailed || *got.AddonVersion != older || got.ConfigurationValues != nil || aws.ToString(got.ServiceAccountRoleArn) != irsaRole || len(got.Health.Issues) != 1 {
+	if got.Status != types.AddonStatusUpdateFailed || *got.AddonVersion != older || got.ConfigurationValues != nil || aws.ToString(got.ServiceAccountRoleArn) != ekstest.IRSARole || len(got.Health.Issues) != 1 {
 		t.Errorf("after it failed: %+v", got)
 	}
-	u := w.updateAddon("c", "vpc-cni", eks.UpdateAddonInput{ServiceAccountRoleArn: aws.String(irsaRole), ResolveConflicts: types.ResolveConflictsOverwrite})
+	u := w.updateAddon("c", "vpc-cni", eks.UpdateAddonInput{ServiceAccountRoleArn: aws.String(ekstest.IRSARole), ResolveConflicts: types.ResolveConflictsOverwrite})
 	if got := w.describeAddon("c", "vpc-cni"); *got.AddonVersion != older || got.ConfigurationValues != nil {
 		t.Errorf("the next update is of %s with %v", *got.AddonVersion, got.ConfigurationValues)
 	}
-	row, err := record.Updates(w.store).Get(t.Context(), record.UpdateKey(account, region, "c", *u.Id))
+	row, err := record.Updates(w.Store).Get(t.Context(), record.UpdateKey(ekstest.Account, ekstest.Region, "c", *u.Id))
 	if err != nil || row.Value.AddonName != "vpc-cni" || row.Value.AddonID != w.addonRow("c", "vpc-cni").ID || row.Value.PreviousAddon == nil || row.Value.PreviousAddon.Version != older {
 		t.Errorf("recorded %+v, %v", row.Value, err)
 	}
 	w.endAddonUpdate("c", "vpc-cni", types.UpdateStatusSuccessful)
-	w.keepAddon("c", "vpc-cni", func(s *record.AddonState) { s.ModifiedAt = today.Add(time.Hour) })
-	if got := w.describeAddon("c", "vpc-cni"); got.Status != types.AddonStatusActive || !got.ModifiedAt.Equal(today.Add(time.Hour)) {
+	w.keepAddon("c", "vpc-cni", func(s *record.AddonState) { s.ModifiedAt = ekstest.Today.Add(time.Hour) })
+	if got := w.describeAddon("c", "vpc-cni"); got.Status != types.AddonStatusActive || !got.ModifiedAt.Equal(ekstest.Today.Add(time.Hour)) {
 		t.Errorf("in the end %s, modified at %s", got.Status, got.ModifiedAt)
 	}
 	// Without a role in the request the add-on has none any more, as on EKS.
@@ -382,13 +343,13 @@ func TestUpdateAddonThatFails(t *testing.T) {
 // The same request with the same token is done once; with the same token another one is refused.
 func TestAddonRequestsAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	create := &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), ClientRequestToken: aws.String("t")}
 	update := &eks.UpdateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), ClientRequestToken: aws.String("u"), ConfigurationValues: aws.String("replicaCount: 3")}
 	var id string
 	for range 2 {
-		out, err := w.client.CreateAddon(t.Context(), create)
+		out, err := w.Client.CreateAddon(t.Context(), create)
 		if err != nil || id != "" && id != *out.Addon.AddonArn {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -397,7 +358,7 @@ func TestAddonRequestsAgain(t *testing.T) {
 	w.keepAddon("c", "coredns")
 	id = ""
 	for range 2 {
-		out, err := w.client.UpdateAddon(t.Context(), update)
+		out, err := w.Client.UpdateAddon(t.Context(), update)
 		if err != nil || id != "" && id != *out.Update.Id {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -407,10 +368,10 @@ func TestAddonRequestsAgain(t *testing.T) {
 		t.Errorf("%d changes", got)
 	}
 	create.ConfigurationValues, update.ConfigurationValues = aws.String("replicaCount: 5"), aws.String("replicaCount: 6")
-	if _, err := w.client.CreateAddon(t.Context(), create); failureOf(t, err).code != "InvalidParameterException" {
+	if _, err := w.Client.CreateAddon(t.Context(), create); ekstest.FailureOf(t, err).Code != "InvalidParameterException" {
 		t.Errorf("another CreateAddon: %v", err)
 	}
-	if _, err := w.client.UpdateAddon(t.Context(), update); failureOf(t, err).code != "InvalidParameterException" {
+	if _, err := w.Client.UpdateAddon(t.Context(), update); ekstest.FailureOf(t, err).Code != "InvalidParameterException" {
 		t.Errorf("another UpdateAddon: %v", err)
 	}
 }
@@ -418,8 +379,8 @@ func TestAddonRequestsAgain(t *testing.T) {
 // Two at once: one succeeds.
 func TestAddonTwoAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	race := func(what, message string, do func() error) {
 		t.Helper()
 		errs := make(chan error)
@@ -430,7 +391,7 @@ func TestAddonTwoAtOnce(t *testing.T) {
 		for range 4 {
 			if err := <-errs; err == nil {
 				done++
-			} else if f := failureOf(t, err); f.code != "ResourceInUseException" || f.message != message {
+			} else if f := ekstest.FailureOf(t, err); f.Code != "ResourceInUseException" || f.Message != message {
 				t.Errorf("%s: %v", what, f)
 			}
 		}
@@ -439,13 +400,13 @@ func TestAddonTwoAtOnce(t *testing.T) {
 		}
 	}
 	create := func() error {
-		_, err := w.client.CreateAddon(t.Context(), &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")})
+		_, err := w.Client.CreateAddon(t.Context(), &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")})
 		return err
 	}
 	race("create", "Addon already exists.", create)
 	w.keepAddon("c", "coredns")
 	race("update", "Addon coredns cannot be updated as it is currently in UPDATING state", func() error {
-		_, err := w.client.UpdateAddon(t.Context(), &eks.UpdateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")})
+		_, err := w.Client.UpdateAddon(t.Context(), &eks.UpdateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")})
 		return err
 	})
 	w.endAddonUpdate("c", "coredns", types.UpdateStatusFailed)
@@ -455,11 +416,11 @@ func TestAddonTwoAtOnce(t *testing.T) {
 
 func TestDeleteAddon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	w.createAddon("c", "coredns")
 	remove := func(preserve bool) (*types.Addon, error) {
-		out, err := w.client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Preserve: preserve})
+		out, err := w.Client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Preserve: preserve})
 		if err != nil {
 			return nil, err
 		}
@@ -470,7 +431,7 @@ func TestDeleteAddon(t *testing.T) {
 			t.Fatalf("deleted: %+v, %v", got, err)
 		}
 	}
-	if _, err := remove(true); failureOf(t, err) != (failure{"InvalidRequestException", 400, "Addon coredns cannot be deleted as it is currently in DELETING state"}) {
+	if _, err := remove(true); ekstest.FailureOf(t, err) != (ekstest.Failure{Code: "InvalidRequestException", Status: 400, Message: "Addon coredns cannot be deleted as it is currently in DELETING state"}) {
 		t.Errorf("preserved while it is deleted: %v", err)
 	}
 	w.keepAddon("c", "coredns", func(s *record.AddonState) { s.DeleteFailed = true })
@@ -480,8 +441,9 @@ func TestDeleteAddon(t *testing.T) {
 	if got, err := remove(true); err != nil || !w.addonRow("c", "coredns").Preserve {
 		t.Errorf("preserved after all: %+v, %v", got, err)
 	}
-	// What is on its way out is in nobody's way: clusters with add-ons can be deleted, and the controller takes the rows.
-	if _, err := w.client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("c")}); err != nil {
+	// What is on its way out is in nobody's way: clusters with add-ons can be deleted, and the controller takes the
+	// rows.
+	if _, err := w.Client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("c")}); err != nil {
 		t.Error(err)
 	}
 }
@@ -489,13 +451,13 @@ func TestDeleteAddon(t *testing.T) {
 // What an earlier cluster of the name left is not there, and not in the way.
 func TestAddonOfAnEarlierCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
-	old := record.Addon{Account: account, Region: region, Cluster: "c", ClusterID: "OLD", Name: "coredns", ID: "old", Change: 7, LastUpdateID: "u"}
-	put(w, record.Addons(w.store), old.Key(), old)
-	put(w, record.AddonStates(w.store), old.Key(), record.AddonState{AddonID: "old", Change: 7, Created: true})
-	_, err := w.client.DescribeAddon(t.Context(), &eks.DescribeAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")})
-	if f := failureOf(t, err); f != (failure{"ResourceNotFoundException", 404, "No addon: coredns found in cluster: c"}) {
+	w := newFixture(t)
+	w.Create("c")
+	old := record.Addon{Account: ekstest.Account, Region: ekstest.Region, Cluster: "c", ClusterID: "OLD", Name: "coredns", ID: "old", Change: 7, LastUpdateID: "u"}
+	ekstest.Put(w.T, record.Addons(w.Store), old.Key(), old)
+	ekstest.Put(w.T, record.AddonStates(w.Store), old.Key(), record.AddonState{AddonID: "old", Change: 7, Created: true})
+	_, err := w.Client.DescribeAddon(t.Context(), &eks.DescribeAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")})
+	if f := ekstest.FailureOf(t, err); f != (ekstest.Failure{Code: "ResourceNotFoundException", Status: 404, Message: "No addon: coredns found in cluster: c"}) {
 		t.Errorf("%v", f)
 	}
 	w.createAddon("c", "coredns")
@@ -507,17 +469,17 @@ func TestAddonOfAnEarlierCluster(t *testing.T) {
 // The updates of an add-on are its own.
 func TestUpdatesOfAddons(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	w.createAddon("c", "coredns")
 	w.createAddon("c", "vpc-cni")
 	w.keepAddon("c", "coredns")
 	w.keepAddon("c", "vpc-cni")
 	mine := *w.updateAddon("c", "coredns", eks.UpdateAddonInput{}).Id
 	other := *w.updateAddon("c", "vpc-cni", eks.UpdateAddonInput{}).Id
-	clusters := *w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true)}).Id
+	clusters := *w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true)}).Id
 	list := func(addon *string) []string {
-		out, err := w.client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), AddonName: addon})
+		out, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), AddonName: addon})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -530,38 +492,38 @@ func TestUpdatesOfAddons(t *testing.T) {
 		t.Errorf("of the cluster: %v", got)
 	}
 	for _, id := range []string{other, clusters} {
-		_, err := w.client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), AddonName: aws.String("coredns"), UpdateId: &id})
-		if f := failureOf(t, err); f != (failure{"ResourceNotFoundException", 404, "No update found for ID: " + id}) {
+		_, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), AddonName: aws.String("coredns"), UpdateId: &id})
+		if f := ekstest.FailureOf(t, err); f != (ekstest.Failure{Code: "ResourceNotFoundException", Status: 404, Message: "No update found for ID: " + id}) {
 			t.Errorf("%v", f)
 		}
 	}
-	_, err := w.client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: &mine})
-	if f := failureOf(t, err); f.code != "ResourceNotFoundException" {
+	_, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: &mine})
+	if f := ekstest.FailureOf(t, err); f.Code != "ResourceNotFoundException" {
 		t.Errorf("an add-on's as the cluster's: %v", f)
 	}
 }
 
 func TestAddonTags(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	a := w.createAddon("c", "acme_storage", func(in *eks.CreateAddonInput) {
 		in.Tags = map[string]string{"a": "1", "b": "2"}
-		in.PodIdentityAssociations = []types.AddonPodIdentityAssociations{{ServiceAccount: aws.String("node"), RoleArn: aws.String(podRole)}}
+		in.PodIdentityAssociations = []types.AddonPodIdentityAssociations{{ServiceAccount: aws.String("node"), RoleArn: aws.String(ekstest.PodRole)}}
 	})
 	ctx := t.Context()
 	for arn, before := range map[string]map[string]string{*a.AddonArn: {"a": "1", "b": "2"}, a.PodIdentityAssociations[0]: {}} {
-		if _, err := w.client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"b": "3", "c": "4"}}); err != nil {
+		if _, err := w.Client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"b": "3", "c": "4"}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.client.UntagResource(ctx, &eks.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"c", "nope"}}); err != nil {
+		if _, err := w.Client.UntagResource(ctx, &eks.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"c", "nope"}}); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{"b": "3"}
 		if before["a"] != "" {
 			want["a"] = "1"
 		}
-		out, err := w.client.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: &arn})
+		out, err := w.Client.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: &arn})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -573,17 +535,17 @@ func TestAddonTags(t *testing.T) {
 		t.Errorf("described with b=%s", got)
 	}
 	for _, arn := range []string{*a.AddonArn + "x", strings.Replace(*a.AddonArn, "addon/", "nodegroup/", 1), a.PodIdentityAssociations[0] + "x"} {
-		if _, err := w.client.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: &arn}); failureOf(t, err).code != "NotFoundException" {
+		if _, err := w.Client.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: &arn}); ekstest.FailureOf(t, err).Code != "NotFoundException" {
 			t.Errorf("%s: %v", arn, err)
 		}
 	}
 	// Another partition's ARN names nothing here.
 	for _, start := range []string{"arn:aws-cn:eks:", "arn:aws-us-gov:eks:", "arn::eks:", "arn:aws:ec2:", "aws:aws:eks:"} {
 		arn := strings.Replace(*a.AddonArn, "arn:aws:eks:", start, 1)
-		_, list := w.client.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: &arn})
-		_, tag := w.client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"b": "4"}})
+		_, list := w.Client.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: &arn})
+		_, tag := w.Client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"b": "4"}})
 		for _, err := range []error{list, tag} {
-			if failureOf(t, err).code != "BadRequestException" {
+			if ekstest.FailureOf(t, err).Code != "BadRequestException" {
 				t.Errorf("%s: %v", arn, err)
 			}
 		}
@@ -593,44 +555,44 @@ func TestAddonTags(t *testing.T) {
 // Policies see the resource and the condition keys of the service authorization reference.
 func TestAddonTargets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx, c, name := t.Context(), aws.String("c"), aws.String("coredns")
-	w.create("c", func(in *eks.CreateClusterInput) { in.Tags = map[string]string{"team": "a"} })
+	w.Create("c", func(in *eks.CreateClusterInput) { in.Tags = map[string]string{"team": "a"} })
 	w.createAddon("c", "coredns", func(in *eks.CreateAddonInput) { in.Tags = map[string]string{"t": "v"} })
 	arn := *w.describeAddon("c", "coredns").AddonArn
-	_, _ = w.client.ListAddons(ctx, &eks.ListAddonsInput{ClusterName: c})
-	_, _ = w.client.UpdateAddon(ctx, &eks.UpdateAddonInput{ClusterName: c, AddonName: name})
-	_, _ = w.client.DeleteAddon(ctx, &eks.DeleteAddonInput{ClusterName: c, AddonName: name})
-	_, _ = w.client.ListUpdates(ctx, &eks.ListUpdatesInput{Name: c, AddonName: name})
-	_, _ = w.client.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: c, AddonName: aws.String("none"), UpdateId: aws.String("u")})
-	_, _ = w.client.DescribeAddonVersions(ctx, &eks.DescribeAddonVersionsInput{})
-	_, _ = w.client.DescribeAddonConfiguration(ctx, &eks.DescribeAddonConfigurationInput{AddonName: name, AddonVersion: aws.String("v")})
-	_, _ = w.client.ListPodIdentityAssociations(ctx, &eks.ListPodIdentityAssociationsInput{ClusterName: c})
-	_, _ = w.client.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{ClusterName: c, AssociationId: aws.String("a-1")})
-	_, _ = w.client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"x": "y"}})
+	_, _ = w.Client.ListAddons(ctx, &eks.ListAddonsInput{ClusterName: c})
+	_, _ = w.Client.UpdateAddon(ctx, &eks.UpdateAddonInput{ClusterName: c, AddonName: name})
+	_, _ = w.Client.DeleteAddon(ctx, &eks.DeleteAddonInput{ClusterName: c, AddonName: name})
+	_, _ = w.Client.ListUpdates(ctx, &eks.ListUpdatesInput{Name: c, AddonName: name})
+	_, _ = w.Client.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: c, AddonName: aws.String("none"), UpdateId: aws.String("u")})
+	_, _ = w.Client.DescribeAddonVersions(ctx, &eks.DescribeAddonVersionsInput{})
+	_, _ = w.Client.DescribeAddonConfiguration(ctx, &eks.DescribeAddonConfigurationInput{AddonName: name, AddonVersion: aws.String("v")})
+	_, _ = w.Client.ListPodIdentityAssociations(ctx, &eks.ListPodIdentityAssociationsInput{ClusterName: c})
+	_, _ = w.Client.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{ClusterName: c, AssociationId: aws.String("a-1")})
+	_, _ = w.Client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"x": "y"}})
 	ofCluster, ofAddon := map[string]string{"aws:ResourceTag/team": "a"}, map[string]string{"aws:ResourceTag/t": "v"}
 	for action, want := range map[string]struct {
 		resource   string
 		conditions map[string]string
 	}{
-		"CreateAddon":                    {clusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:RequestTag/t": "v", "aws:TagKeys": "t"}},
-		"ListAddons":                     {clusterARN + "c", ofCluster},
+		"CreateAddon":                    {ekstest.ClusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:RequestTag/t": "v", "aws:TagKeys": "t"}},
+		"ListAddons":                     {ekstest.ClusterARN + "c", ofCluster},
 		"DescribeAddon":                  {arn, ofAddon},
 		"UpdateAddon":                    {arn, ofAddon},
 		"DeleteAddon":                    {arn, ofAddon},
 		"ListUpdates":                    {arn, ofAddon},
-		"DescribeUpdate":                 {"arn:aws:eks:" + region + ":" + account + ":addon/c/none/*", map[string]string{}},
+		"DescribeUpdate":                 {"arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":addon/c/none/*", map[string]string{}},
 		"DescribeAddonVersions":          {"*", map[string]string{}},
 		"DescribeAddonConfiguration":     {"*", map[string]string{}},
-		"ListPodIdentityAssociations":    {clusterARN + "c", ofCluster},
-		"DescribePodIdentityAssociation": {"arn:aws:eks:" + region + ":" + account + ":podidentityassociation/c/a-1", map[string]string{}},
+		"ListPodIdentityAssociations":    {ekstest.ClusterARN + "c", ofCluster},
+		"DescribePodIdentityAssociation": {"arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":podidentityassociation/c/a-1", map[string]string{}},
 		"TagResource":                    {arn, map[string]string{"aws:ResourceTag/t": "v", "aws:RequestTag/x": "y", "aws:TagKeys": "x"}},
 	} {
-		got := w.target("eks:" + action)
+		got := w.Target("eks:" + action)
 		if got.Resource != want.resource {
 			t.Errorf("%s is asked on %s, want %s", action, got.Resource, want.resource)
 		}
-		if d := cmp.Diff(want.conditions, own(got)); d != "" {
+		if d := cmp.Diff(want.conditions, ekstest.OwnConditions(got)); d != "" {
 			t.Errorf("%s: condition keys (-want +got):\n%s", action, d)
 		}
 	}
@@ -639,23 +601,23 @@ func TestAddonTargets(t *testing.T) {
 // The SDK's waiters return as soon as the add-on has arrived, and not after their delay.
 func TestAddonWaiters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	w.createAddon("c", "coredns")
 	in := &eks.DescribeAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns")}
 	// arrives has a waiter wait, the controller do something once the question is there, and the waiter return.
 	arrives := func(what string, wait func() error, then func()) {
 		t.Helper()
 		asked, done := make(chan struct{}, 1), make(chan error, 1)
-		w.mu.Lock()
-		w.deny = func(t wire.Target) bool {
+		w.Mutex.Lock()
+		w.Deny = func(t wire.Target) bool {
 			select {
 			case asked <- struct{}{}:
 			default:
 			}
 			return false
 		}
-		w.mu.Unlock()
+		w.Mutex.Unlock()
 		go func() { done <- wait() }()
 		<-asked
 		then()
@@ -663,14 +625,14 @@ func TestAddonWaiters(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	arrives("active", func() error { return eks.NewAddonActiveWaiter(w.client).Wait(t.Context(), in, eventually.Limit) }, func() { w.keepAddon("c", "coredns") })
-	if _, err := w.client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: in.ClusterName, AddonName: in.AddonName}); err != nil {
+	arrives("active", func() error { return eks.NewAddonActiveWaiter(w.Client).Wait(t.Context(), in, eventually.Limit) }, func() { w.keepAddon("c", "coredns") })
+	if _, err := w.Client.DeleteAddon(t.Context(), &eks.DeleteAddonInput{ClusterName: in.ClusterName, AddonName: in.AddonName}); err != nil {
 		t.Fatal(err)
 	}
-	arrives("deleted", func() error { return eks.NewAddonDeletedWaiter(w.client).Wait(t.Context(), in, eventually.Limit) }, func() {
-		row, err := record.Addons(w.store).Get(t.Context(), store.Key(account, region, "c", "coredns"))
+	arrives("deleted", func() error { return eks.NewAddonDeletedWaiter(w.Client).Wait(t.Context(), in, eventually.Limit) }, func() {
+		row, err := record.Addons(w.Store).Get(t.Context(), store.Key(ekstest.Account, ekstest.Region, "c", "coredns"))
 		if err == nil {
-			err = record.Addons(w.store).Delete(t.Context(), row)
+			err = record.Addons(w.Store).Delete(t.Context(), row)
 		}
 		if err != nil {
 			t.Error(err)

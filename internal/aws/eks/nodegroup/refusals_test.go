@@ -1,4 +1,4 @@
-package eks_test
+package nodegroup_test
 
 import (
 	"context"
@@ -12,13 +12,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-type attempt = func(context.Context, *eks.Client) error
-
 // badGroup is a bad CreateNodegroup: a good one with an edit.
-func badGroup(edits ...func(*eks.CreateNodegroupInput)) attempt {
+func badGroup(edits ...func(*eks.CreateNodegroupInput)) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		in := group("c", "new")
 		for _, edit := range edits {
@@ -29,7 +28,7 @@ func badGroup(edits ...func(*eks.CreateNodegroupInput)) attempt {
 	}
 }
 
-func configGroup(name string, in eks.UpdateNodegroupConfigInput) attempt {
+func configGroup(name string, in eks.UpdateNodegroupConfigInput) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		in.ClusterName, in.NodegroupName = aws.String("c"), &name
 		_, err := c.UpdateNodegroupConfig(ctx, &in)
@@ -37,7 +36,7 @@ func configGroup(name string, in eks.UpdateNodegroupConfigInput) attempt {
 	}
 }
 
-func versionGroup(name string, in eks.UpdateNodegroupVersionInput) attempt {
+func versionGroup(name string, in eks.UpdateNodegroupVersionInput) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		if in.ClusterName == nil {
 			in.ClusterName = aws.String("c")
@@ -48,51 +47,58 @@ func versionGroup(name string, in eks.UpdateNodegroupVersionInput) attempt {
 	}
 }
 
-func badLabels(labels map[string]string) attempt {
+func badLabels(labels map[string]string) ekstest.Call {
 	return badGroup(func(in *eks.CreateNodegroupInput) { in.Labels = labels })
 }
 
-func badTaints(taints ...types.Taint) attempt {
+func badTaints(taints ...types.Taint) ekstest.Call {
 	return badGroup(func(in *eks.CreateNodegroupInput) { in.Taints = taints })
 }
 
-func badSize(least, most, desired int32) attempt {
+func badSize(least, most, desired int32) ekstest.Call {
 	return badGroup(func(in *eks.CreateNodegroupInput) {
 		in.ScalingConfig = &types.NodegroupScalingConfig{MinSize: &least, MaxSize: &most, DesiredSize: &desired}
 	})
 }
 
-func badTypes(kind types.AMITypes, names ...string) attempt {
+func badTypes(kind types.AMITypes, names ...string) ekstest.Call {
 	return badGroup(func(in *eks.CreateNodegroupInput) { in.AmiType, in.InstanceTypes = kind, names })
 }
 
-func badRepair(config types.NodeRepairConfig) attempt {
+func badRepair(config types.NodeRepairConfig) ekstest.Call {
 	return badGroup(func(in *eks.CreateNodegroupInput) { in.NodeRepairConfig = &config })
 }
 
-func badPool(config types.WarmPoolConfig, edits ...func(*eks.CreateNodegroupInput)) attempt {
+func badPool(config types.WarmPoolConfig, edits ...func(*eks.CreateNodegroupInput)) ekstest.Call {
 	return badGroup(append(edits, func(in *eks.CreateNodegroupInput) { in.WarmPoolConfig = &config })...)
 }
 
-func badUpdateConfig(config types.NodegroupUpdateConfig) attempt {
+func badUpdateConfig(config types.NodegroupUpdateConfig) ekstest.Call {
 	return badGroup(func(in *eks.CreateNodegroupInput) { in.UpdateConfig = &config })
+}
+
+// refusal is a bad request, and what EKS says to it: see [ekstest.Fixture.Refuses].
+type refusal struct {
+	name          string
+	do            ekstest.Call
+	code, message string
 }
 
 // A bad request about node groups is answered with EKS's error, and changes nothing.
 func TestNodegroupRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	iam := "arn:aws:iam::" + account + ":"
+	w := newFixture(t)
+	iam := "arn:aws:iam::" + ekstest.Account + ":"
 	there, here := w.network()
-	w.create("c", there)
-	w.create("elsewhere")
-	w.create("busy")
-	if _, err := w.client.UpdateClusterConfig(t.Context(), &eks.UpdateClusterConfigInput{Name: aws.String("busy"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}}); err != nil {
+	w.Create("c", there)
+	w.Create("elsewhere")
+	w.Create("busy")
+	if _, err := w.Client.UpdateClusterConfig(t.Context(), &eks.UpdateClusterConfigInput{Name: aws.String("busy"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}}); err != nil {
 		t.Fatal(err)
 	}
 	w.key("ops")
-	role := record.Role{Account: account, Path: "/aws-service-role/eks.amazonaws.com/", Name: "AWSServiceRoleForAmazonEKS", LinkedService: "eks.amazonaws.com"}
-	put(w, record.Roles(w.store), record.RoleKey(account, role.Name), role)
+	role := record.Role{Account: ekstest.Account, Path: "/aws-service-role/eks.amazonaws.com/", Name: "AWSServiceRoleForAmazonEKS", LinkedService: "eks.amazonaws.com"}
+	ekstest.Put(w.T, record.Roles(w.Store), record.RoleKey(ekstest.Account, role.Name), role)
 
 	encoded := func(text string) *string { return aws.String(base64.StdEncoding.EncodeToString([]byte(text))) }
 	image := w.image()
@@ -114,17 +120,17 @@ func TestNodegroupRefusals(t *testing.T) {
 	w.createGroup("c", "typed", typed)
 	w.createGroup("c", "custom", own)
 	w.createGroup("c", "updating", here)
-	if err := configGroup("updating", eks.UpdateNodegroupConfigInput{ScalingConfig: &types.NodegroupScalingConfig{DesiredSize: aws.Int32(1)}})(t.Context(), w.client); err != nil {
+	if err := configGroup("updating", eks.UpdateNodegroupConfigInput{ScalingConfig: &types.NodegroupScalingConfig{DesiredSize: aws.Int32(1)}})(t.Context(), w.Client); err != nil {
 		t.Fatal(err)
 	}
 	updating := w.groupRow("c", "updating").LastUpdateID
 	creating := group("c", "creating")
 	here(creating)
-	if _, err := w.client.CreateNodegroup(t.Context(), creating); err != nil {
+	if _, err := w.Client.CreateNodegroup(t.Context(), creating); err != nil {
 		t.Fatal(err)
 	}
 	w.createGroup("c", "leaving", here)
-	if _, err := w.client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("leaving")}); err != nil {
+	if _, err := w.Client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("leaving")}); err != nil {
 		t.Fatal(err)
 	}
 	foreign := w.template("foreign", &ec2types.RequestLaunchTemplateData{EbsOptimized: aws.Bool(false)})
@@ -154,10 +160,10 @@ func TestNodegroupRefusals(t *testing.T) {
 	taint := func(key, value string, effect types.TaintEffect) types.Taint {
 		return types.Taint{Key: &key, Value: &value, Effect: effect}
 	}
-	subnets := func(ids ...string) attempt {
+	subnets := func(ids ...string) ekstest.Call {
 		return badGroup(func(in *eks.CreateNodegroupInput) { in.Subnets = ids })
 	}
-	roles := func(arn string) attempt {
+	roles := func(arn string) ekstest.Call {
 		return badGroup(here, func(in *eks.CreateNodegroupInput) { in.NodeRole = &arn })
 	}
 	spec := func(id, version string) eks.UpdateNodegroupVersionInput {
@@ -167,7 +173,7 @@ func TestNodegroupRefusals(t *testing.T) {
 		return types.NodeRepairConfigOverrides{NodeMonitoringCondition: aws.String("NetworkingReady"), NodeUnhealthyReason: aws.String("IPAMDNotRunning"), MinRepairWaitTimeMins: &wait, RepairAction: action}
 	}
 
-	w.refuses([]refusal{
+	for _, r := range []refusal{
 		// Names, clusters, tags.
 		{"no cluster", badGroup(func(in *eks.CreateNodegroupInput) { in.ClusterName = aws.String("nobody") }), missing, "No cluster found for name: nobody."},
 		{"a cluster in an update", badGroup(func(in *eks.CreateNodegroupInput) { in.ClusterName = aws.String("busy") }), invalid, "Cluster 'busy' is not in ACTIVE status"},
@@ -320,7 +326,7 @@ func TestNodegroupRefusals(t *testing.T) {
 		{"role is no ARN", roles("node"), parameter, "nodeRole node is not the ARN of an IAM role"},
 		{"role is a user", roles(iam + "user/alice"), parameter, "…is not the ARN of an IAM role"},
 		{"role does not exist", roles(iam + "role/nobody"), parameter, "…The role with name nobody cannot be found. (Service: Iam, Status Code: 404, Request ID: "},
-		{"role trusts EKS alone", roles(roleARN), parameter, "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of nodeRole " + roleARN},
+		{"role trusts EKS alone", roles(ekstest.RoleARN), parameter, "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of nodeRole " + ekstest.RoleARN},
 		{"role of another account", roles("arn:aws:iam::444455556666:role/r"), denied, "Cross-account pass role is not allowed."},
 		{"role is service-linked", roles(iam + "role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"), parameter, "…service-linked role"},
 		{"no subnet", subnets([]string{}...), parameter, "…subnet"},
@@ -368,5 +374,7 @@ func TestNodegroupRefusals(t *testing.T) {
 			_, err := c.ListUpdates(ctx, &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("nobody")})
 			return err
 		}, missing, "No node group found for name: nobody."},
-	})
+	} {
+		w.Refuses(r.name, r.do, r.code, r.message)
+	}
 }

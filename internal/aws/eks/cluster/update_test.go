@@ -1,4 +1,4 @@
-package eks_test
+package cluster_test
 
 import (
 	"slices"
@@ -12,23 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-func params(u *types.Update) map[types.UpdateParamType]string {
-	out := map[types.UpdateParamType]string{}
-	for _, p := range u.Params {
-		out[p.Type] = aws.ToString(p.Value)
-	}
-	return out
-}
-
 // Every kind of update has its type and parameters, and shows in DescribeCluster.
 func TestUpdateClusterConfig(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := ekstest.New(t)
+	w.Create("c")
 	for _, step := range []struct {
 		in     eks.UpdateClusterConfigInput
 		kind   types.UpdateType
@@ -143,17 +136,17 @@ func TestUpdateClusterConfig(t *testing.T) {
 		},
 	} {
 		step.in.Name = aws.String("c")
-		update := w.config(&step.in)
-		if update.Type != step.kind || update.Status != types.UpdateStatusInProgress || !update.CreatedAt.Equal(today) {
+		update := w.Config(&step.in)
+		if update.Type != step.kind || update.Status != types.UpdateStatusInProgress || !update.CreatedAt.Equal(ekstest.Today) {
 			t.Errorf("%s: update of type %s in status %s", step.kind, update.Type, update.Status)
 		}
-		if d := cmp.Diff(step.params, params(update)); d != "" {
+		if d := cmp.Diff(step.params, ekstest.Params(update)); d != "" {
 			t.Errorf("%s: params (-want +got):\n%s", step.kind, d)
 		}
-		if !step.shown(w.describe("c")) {
+		if !step.shown(w.Describe("c")) {
 			t.Errorf("%s %v: not shown by DescribeCluster", step.kind, step.params)
 		}
-		described, err := w.client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: update.Id})
+		described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: update.Id})
 		if err != nil || described.Update.Status != types.UpdateStatusSuccessful || len(described.Update.Errors) != 0 {
 			t.Errorf("%s: described when done as %+v, %v", step.kind, described, err)
 		}
@@ -163,8 +156,8 @@ func TestUpdateClusterConfig(t *testing.T) {
 // Two updates at once: one starts, the other is told that it is in progress.
 func TestUpdateTwoAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := ekstest.New(t)
+	w.Create("c")
 	errs := make(chan error)
 	for _, in := range []*eks.UpdateClusterConfigInput{
 		{DeletionProtection: aws.Bool(true)},
@@ -173,12 +166,12 @@ func TestUpdateTwoAtOnce(t *testing.T) {
 	} {
 		in.Name = aws.String("c")
 		go func() {
-			_, err := w.client.UpdateClusterConfig(t.Context(), in)
+			_, err := w.Client.UpdateClusterConfig(t.Context(), in)
 			errs <- err
 		}()
 	}
 	go func() {
-		_, err := w.client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")})
+		_, err := w.Client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")})
 		errs <- err
 	}()
 	started := 0
@@ -188,17 +181,17 @@ func TestUpdateTwoAtOnce(t *testing.T) {
 			started++
 			continue
 		}
-		if f := failureOf(t, err); f.code != "ResourceInUseException" || f.status != 409 || !strings.Contains(f.message, "because cluster c currently has update ") {
+		if f := ekstest.FailureOf(t, err); f.Code != "ResourceInUseException" || f.Status != 409 || !strings.Contains(f.Message, "because cluster c currently has update ") {
 			t.Errorf("refused with %v", f)
 		}
 	}
 	if started != 1 {
 		t.Errorf("%d updates started", started)
 	}
-	if got := w.describe("c").Status; got != types.ClusterStatusUpdating {
+	if got := w.Describe("c").Status; got != types.ClusterStatusUpdating {
 		t.Errorf("status %s", got)
 	}
-	ids, err := w.client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c")})
+	ids, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c")})
 	if err != nil || len(ids.UpdateIds) != 1 {
 		t.Errorf("updates: %v, %v", ids, err)
 	}
@@ -206,32 +199,32 @@ func TestUpdateTwoAtOnce(t *testing.T) {
 
 func TestUpdateAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := ekstest.New(t)
+	w.Create("c")
 	in := &eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true), ClientRequestToken: aws.String("t")}
-	first, err := w.client.UpdateClusterConfig(t.Context(), in)
+	first, err := w.Client.UpdateClusterConfig(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, status := range []types.UpdateStatus{types.UpdateStatusInProgress, types.UpdateStatusSuccessful} {
-		w.finish("c", *first.Update.Id, status)
-		again, err := w.client.UpdateClusterConfig(t.Context(), in)
+		w.Finish("c", *first.Update.Id, status)
+		again, err := w.Client.UpdateClusterConfig(t.Context(), in)
 		if err != nil || *again.Update.Id != *first.Update.Id || again.Update.Status != status {
 			t.Errorf("the same request, while %s: %+v, %v", status, again, err)
 		}
 	}
 	in.DeletionProtection = aws.Bool(false)
-	if _, err := w.client.UpdateClusterConfig(t.Context(), in); failureOf(t, err).code != "InvalidParameterException" {
+	if _, err := w.Client.UpdateClusterConfig(t.Context(), in); ekstest.FailureOf(t, err).Code != "InvalidParameterException" {
 		t.Errorf("the same token for another request: %v", err)
 	}
 }
 
 func TestUpdateClusterVersion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := ekstest.New(t)
+	w.Create("c")
 	start := func() *types.Update {
-		out, err := w.client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")})
+		out, err := w.Client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,44 +232,44 @@ func TestUpdateClusterVersion(t *testing.T) {
 	}
 	shows := func(when string, status types.ClusterStatus, version, platform string) {
 		t.Helper()
-		if c := w.describe("c"); c.Status != status || *c.Version != version || *c.PlatformVersion != platform {
+		if c := w.Describe("c"); c.Status != status || *c.Version != version || *c.PlatformVersion != platform {
 			t.Errorf("%s: %s %s %s, want %s %s %s", when, c.Status, *c.Version, *c.PlatformVersion, status, version, platform)
 		}
 	}
 	u := start()
-	if d := cmp.Diff(map[types.UpdateParamType]string{"Version": "1.36", "PlatformVersion": "eks.13"}, params(u)); d != "" || u.Type != types.UpdateTypeVersionUpdate {
+	if d := cmp.Diff(map[types.UpdateParamType]string{"Version": "1.36", "PlatformVersion": "eks.13"}, ekstest.Params(u)); d != "" || u.Type != types.UpdateTypeVersionUpdate {
 		t.Errorf("%s params (-want +got):\n%s", u.Type, d)
 	}
 	shows("on its way", types.ClusterStatusUpdating, "1.35", "eks.9")
 
-	w.finish("c", *u.Id, types.UpdateStatusFailed)
+	w.Finish("c", *u.Id, types.UpdateStatusFailed)
 	shows("after it failed", types.ClusterStatusActive, "1.35", "eks.9")
-	described, err := w.client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
+	described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
 	if err != nil || described.Update.Status != types.UpdateStatusFailed || len(described.Update.Errors) != 1 {
 		t.Errorf("the failed update: %+v, %v", described, err)
 	}
-	if got := w.row("c").WantedVersion(record.Update{ID: *u.Id, Type: u.Type, Status: types.UpdateStatusFailed, PreviousVersion: "1.35"}); got != "1.35" {
+	if got := w.Row("c").WantedVersion(record.Update{ID: *u.Id, Type: u.Type, Status: types.UpdateStatusFailed, PreviousVersion: "1.35"}); got != "1.35" {
 		t.Errorf("wanted after the failure: %s", got)
 	}
 	// What comes after a failed upgrade doesn't bring it back.
-	w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true)})
+	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true)})
 	shows("after another update", types.ClusterStatusActive, "1.35", "eks.9")
-	if got := w.row("c").Version; got != "1.35" {
+	if got := w.Row("c").Version; got != "1.35" {
 		t.Errorf("wanted after another update: %s", got)
 	}
 
 	u = start()
-	w.finish("c", *u.Id, types.UpdateStatusSuccessful)
+	w.Finish("c", *u.Id, types.UpdateStatusSuccessful)
 	shows("done", types.ClusterStatusActive, "1.36", "eks.13")
 }
 
 // A cluster that isn't well is not upgraded, unless by force.
 func TestUpgradeInsight(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := ekstest.New(t)
+	w.Create("c")
 	list := func(f *types.InsightsFilter) []types.InsightSummary {
-		out, err := w.client.ListInsights(t.Context(), &eks.ListInsightsInput{ClusterName: aws.String("c"), Filter: f})
+		out, err := w.Client.ListInsights(t.Context(), &eks.ListInsightsInput{ClusterName: aws.String("c"), Filter: f})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,22 +282,22 @@ func TestUpgradeInsight(t *testing.T) {
 	if n := len(list(&types.InsightsFilter{Statuses: []types.InsightStatusValue{types.InsightStatusValueError}})); n != 0 {
 		t.Errorf("%d insights with errors", n)
 	}
-	w.observe("c", record.ControlPlane{Ready: true, Version: "1.35", Health: []types.ClusterIssue{{Code: types.ClusterIssueCodeEc2SubnetNotFound, Message: aws.String("subnet-a is gone")}}})
-	described, err := w.client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"), Id: got[0].Id})
+	w.Observe("c", record.ControlPlane{Ready: true, Version: "1.35", Health: []types.ClusterIssue{{Code: types.ClusterIssueCodeEc2SubnetNotFound, Message: aws.String("subnet-a is gone")}}})
+	described, err := w.Client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"), Id: got[0].Id})
 	if err != nil || described.Insight.InsightStatus.Status != types.InsightStatusValueError || !strings.Contains(*described.Insight.InsightStatus.Reason, "subnet-a is gone") {
 		t.Errorf("an unwell cluster: %+v, %v", described, err)
 	}
 	in := &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")}
-	_, err = w.client.UpdateClusterVersion(t.Context(), in)
-	if f := failureOf(t, err); f.code != "InvalidStateException" || !strings.Contains(f.message, *got[0].Id) {
+	_, err = w.Client.UpdateClusterVersion(t.Context(), in)
+	if f := ekstest.FailureOf(t, err); f.Code != "InvalidStateException" || !strings.Contains(f.Message, *got[0].Id) {
 		t.Errorf("upgraded: %v", f)
 	}
 	in.Force = true
-	if _, err := w.client.UpdateClusterVersion(t.Context(), in); err != nil {
+	if _, err := w.Client.UpdateClusterVersion(t.Context(), in); err != nil {
 		t.Errorf("upgraded by force: %v", err)
 	}
-	_, err = w.client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"), Id: aws.String("nope")})
-	if f := failureOf(t, err); f.code != "ResourceNotFoundException" {
+	_, err = w.Client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"), Id: aws.String("nope")})
+	if f := ekstest.FailureOf(t, err); f.Code != "ResourceNotFoundException" {
 		t.Errorf("an unknown insight: %v", f)
 	}
 }
@@ -312,12 +305,12 @@ func TestUpgradeInsight(t *testing.T) {
 // With the step away from CONFIG_MAP the creator, who was let in by other means, gets an access entry.
 func TestLeaveConfigMap(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c", func(in *eks.CreateClusterInput) {
+	w := ekstest.New(t)
+	w.Create("c", func(in *eks.CreateClusterInput) {
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeConfigMap}
 	})
-	w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
-	out, err := w.client.ListAssociatedAccessPolicies(t.Context(), &eks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(rootARN)})
+	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
+	out, err := w.Client.ListAssociatedAccessPolicies(t.Context(), &eks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(ekstest.RootARN)})
 	if err != nil || len(out.AssociatedAccessPolicies) != 1 || *out.AssociatedAccessPolicies[0].PolicyArn != accesspolicy.ClusterAdmin {
 		t.Errorf("the creator's entry: %+v, %v", out, err)
 	}
@@ -326,24 +319,24 @@ func TestLeaveConfigMap(t *testing.T) {
 // A role that was created anew under the creator's name is not let in as the creator.
 func TestLeaveConfigMapWithAnotherCreator(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	admin := "arn:aws:iam::" + account + ":role/teams/tooling/Admin"
-	w.caller = wire.Caller{Account: account, ARN: "arn:aws:sts::" + account + ":assumed-role/Admin/me", PrincipalARN: admin}
-	w.create("c", func(in *eks.CreateClusterInput) {
+	w := ekstest.New(t)
+	admin := "arn:aws:iam::" + ekstest.Account + ":role/teams/tooling/Admin"
+	w.Caller = wire.Caller{Account: ekstest.Account, ARN: "arn:aws:sts::" + ekstest.Account + ":assumed-role/Admin/me", PrincipalARN: admin}
+	w.Create("c", func(in *eks.CreateClusterInput) {
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeConfigMap}
 	})
-	if got := w.row("c").CreatorARN; got != admin {
+	if got := w.Row("c").CreatorARN; got != admin {
 		t.Errorf("the creator is %s", got)
 	}
-	_, err := record.Roles(w.store).Modify(t.Context(), record.RoleKey(account, "Admin"), func(r *record.Role) error {
-		r.CreatedAt = today.Add(time.Hour)
+	_, err := record.Roles(w.Store).Modify(t.Context(), record.RoleKey(ekstest.Account, "Admin"), func(r *record.Role) error {
+		r.CreatedAt = ekstest.Today.Add(time.Hour)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
-	out, err := w.client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("c")})
+	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap}})
+	out, err := w.Client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("c")})
 	if err != nil || len(out.AccessEntries) != 0 {
 		t.Errorf("let in: %v, %v", out, err)
 	}
@@ -351,19 +344,19 @@ func TestLeaveConfigMapWithAnotherCreator(t *testing.T) {
 
 func TestUpdatesAreListedByPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := ekstest.New(t)
+	w.Create("c")
 	var want []string
 	for i := range 5 {
-		want = append(want, *w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(i%2 == 0)}).Id)
+		want = append(want, *w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(i%2 == 0)}).Id)
 	}
-	put(w, record.Updates(w.store), record.UpdateKey(account, region, "c", "of-a-nodegroup"), record.Update{ID: "of-a-nodegroup", ClusterID: w.row("c").ID, NodegroupName: "ng", NodegroupID: "1"})
-	put(w, record.Updates(w.store), record.UpdateKey(account, region, "c", "of-an-earlier-nodegroup"), record.Update{ID: "of-an-earlier-nodegroup", ClusterID: w.row("c").ID, NodegroupName: "ng", NodegroupID: "0"})
-	put(w, record.Nodegroups(w.store), record.NodegroupKey(account, region, "c", "ng"), record.Nodegroup{ClusterID: w.row("c").ID, Name: "ng", ID: "1"})
-	put(w, record.Updates(w.store), record.UpdateKey(account, region, "c", "of-an-earlier-cluster"), record.Update{ID: "of-an-earlier-cluster", ClusterID: "OLD"})
+	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", "of-a-nodegroup"), record.Update{ID: "of-a-nodegroup", ClusterID: w.Row("c").ID, NodegroupName: "ng", NodegroupID: "1"})
+	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", "of-an-earlier-nodegroup"), record.Update{ID: "of-an-earlier-nodegroup", ClusterID: w.Row("c").ID, NodegroupName: "ng", NodegroupID: "0"})
+	ekstest.Put(w.T, record.Nodegroups(w.Store), record.NodegroupKey(ekstest.Account, ekstest.Region, "c", "ng"), record.Nodegroup{ClusterID: w.Row("c").ID, Name: "ng", ID: "1"})
+	ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, "c", "of-an-earlier-cluster"), record.Update{ID: "of-an-earlier-cluster", ClusterID: "OLD"})
 	slices.Sort(want)
 	var got []string
-	pages := eks.NewListUpdatesPaginator(w.client, &eks.ListUpdatesInput{Name: aws.String("c"), MaxResults: aws.Int32(2)})
+	pages := eks.NewListUpdatesPaginator(w.Client, &eks.ListUpdatesInput{Name: aws.String("c"), MaxResults: aws.Int32(2)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		if err != nil {
@@ -374,7 +367,7 @@ func TestUpdatesAreListedByPage(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	ng, err := w.client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("ng")})
+	ng, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("ng")})
 	if err != nil || !slices.Equal(ng.UpdateIds, []string{"of-a-nodegroup"}) {
 		t.Errorf("updates of a node group: %v, %v", ng, err)
 	}
@@ -382,7 +375,7 @@ func TestUpdatesAreListedByPage(t *testing.T) {
 
 func TestDescribeClusterVersions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ekstest.New(t)
 	for _, c := range []struct {
 		in   eks.DescribeClusterVersionsInput
 		want string
@@ -397,7 +390,7 @@ func TestDescribeClusterVersions(t *testing.T) {
 		{eks.DescribeClusterVersionsInput{MaxResults: aws.Int32(3)}, "1.36 1.35 1.34 1.33"},
 	} {
 		var got []string
-		pages := eks.NewDescribeClusterVersionsPaginator(w.client, &c.in)
+		pages := eks.NewDescribeClusterVersionsPaginator(w.Client, &c.in)
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(t.Context())
 			if err != nil {

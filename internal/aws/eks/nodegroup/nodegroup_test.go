@@ -1,4 +1,4 @@
-package eks_test
+package nodegroup_test
 
 import (
 	"encoding/base64"
@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -25,68 +26,72 @@ import (
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
-const nodeRole = "arn:aws:iam::" + account + ":role/node"
+// fixture is the EKS API behind an HTTP server, with what the tests of this part do with it.
+type fixture struct{ *ekstest.Fixture }
+
+func newFixture(t testing.TB) fixture { return fixture{ekstest.New(t)} }
 
 // group is a CreateNodegroup that succeeds.
 func group(cluster, name string) *eks.CreateNodegroupInput {
-	return &eks.CreateNodegroupInput{ClusterName: &cluster, NodegroupName: &name, NodeRole: aws.String(nodeRole), Subnets: []string{"subnet-a", "subnet-b"}}
+	return &eks.CreateNodegroupInput{ClusterName: &cluster, NodegroupName: &name, NodeRole: aws.String(ekstest.NodeRole), Subnets: []string{"subnet-a", "subnet-b"}}
 }
 
 // createGroup creates a node group that comes up.
-func (w *world) createGroup(cluster, name string, edit ...func(*eks.CreateNodegroupInput)) *types.Nodegroup {
-	w.t.Helper()
+func (w fixture) createGroup(cluster, name string, edit ...func(*eks.CreateNodegroupInput)) *types.Nodegroup {
+	w.T.Helper()
 	in := group(cluster, name)
 	for _, e := range edit {
 		e(in)
 	}
-	if _, err := w.client.CreateNodegroup(w.t.Context(), in); err != nil {
-		w.t.Fatalf("create node group %s: %v", name, err)
+	if _, err := w.Client.CreateNodegroup(w.T.Context(), in); err != nil {
+		w.T.Fatalf("create node group %s: %v", name, err)
 	}
 	w.keepGroup(cluster, name, func(*record.NodegroupState) {})
 	return w.describeGroup(cluster, name)
 }
 
-func (w *world) describeGroup(cluster, name string) *types.Nodegroup {
-	w.t.Helper()
-	out, err := w.client.DescribeNodegroup(w.t.Context(), &eks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
+func (w fixture) describeGroup(cluster, name string) *types.Nodegroup {
+	w.T.Helper()
+	out, err := w.Client.DescribeNodegroup(w.T.Context(), &eks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
 	if err != nil {
-		w.t.Fatalf("describe node group %s: %v", name, err)
+		w.T.Fatalf("describe node group %s: %v", name, err)
 	}
 	return out.Nodegroup
 }
 
-func (w *world) groupRow(cluster, name string) record.Nodegroup {
-	w.t.Helper()
-	row, err := record.Nodegroups(w.store).Get(w.t.Context(), record.NodegroupKey(account, region, cluster, name))
+func (w fixture) groupRow(cluster, name string) record.Nodegroup {
+	w.T.Helper()
+	row, err := record.Nodegroups(w.Store).Get(w.T.Context(), record.NodegroupKey(ekstest.Account, ekstest.Region, cluster, name))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return row.Value
 }
 
-// keepGroup is the controller carrying out what is wanted of a node group, and writing what it saw. It may see something else.
-func (w *world) keepGroup(cluster, name string, saw func(*record.NodegroupState)) {
-	w.t.Helper()
+// keepGroup is the controller carrying out what is wanted of a node group, and writing what it saw. It may see
+// something else.
+func (w fixture) keepGroup(cluster, name string, saw func(*record.NodegroupState)) {
+	w.T.Helper()
 	n := w.groupRow(cluster, name)
 	state := record.NodegroupState{
 		NodegroupID: n.ID, Created: true, Scaling: n.Scaling, ScalingChange: n.ScalingChange, Template: n.Template, TemplateHash: "hash",
 		AutoScalingGroup: "eks-" + name + "-" + n.ID,
 	}
 	saw(&state)
-	put(w, record.NodegroupStates(w.store), n.Key(), state)
+	ekstest.Put(w.T, record.NodegroupStates(w.Store), n.Key(), state)
 }
 
 // endGroupUpdate is the controller ending the update of a node group.
-func (w *world) endGroupUpdate(cluster, name string, status types.UpdateStatus) {
-	w.t.Helper()
-	w.finish(cluster, w.groupRow(cluster, name).LastUpdateID, status)
+func (w fixture) endGroupUpdate(cluster, name string, status types.UpdateStatus) {
+	w.T.Helper()
+	w.Finish(cluster, w.groupRow(cluster, name).LastUpdateID, status)
 }
 
-func (w *world) configureGroup(in *eks.UpdateNodegroupConfigInput) *types.Update {
-	w.t.Helper()
-	out, err := w.client.UpdateNodegroupConfig(w.t.Context(), in)
+func (w fixture) configureGroup(in *eks.UpdateNodegroupConfigInput) *types.Update {
+	w.T.Helper()
+	out, err := w.Client.UpdateNodegroupConfig(w.T.Context(), in)
 	if err != nil {
-		w.t.Fatalf("update node group config: %v", err)
+		w.T.Fatalf("update node group config: %v", err)
 	}
 	w.endGroupUpdate(*in.ClusterName, *in.NodegroupName, types.UpdateStatusSuccessful)
 	w.keepGroup(*in.ClusterName, *in.NodegroupName, func(*record.NodegroupState) {})
@@ -95,20 +100,20 @@ func (w *world) configureGroup(in *eks.UpdateNodegroupConfigInput) *types.Update
 
 func TestCreateNodegroupWithDefaults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
-	out, err := w.client.CreateNodegroup(t.Context(), group("c", "ng"))
+	w := newFixture(t)
+	w.Create("c")
+	out, err := w.Client.CreateNodegroup(t.Context(), group("c", "ng"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := w.groupRow("c", "ng").ID
 	want := &types.Nodegroup{
-		NodegroupName: aws.String("ng"), ClusterName: aws.String("c"), NodegroupArn: aws.String("arn:aws:eks:" + region + ":" + account + ":nodegroup/c/ng/" + id),
-		Version: aws.String("1.35"), ReleaseVersion: out.Nodegroup.ReleaseVersion, CreatedAt: &today, ModifiedAt: &today, Status: types.NodegroupStatusCreating,
+		NodegroupName: aws.String("ng"), ClusterName: aws.String("c"), NodegroupArn: aws.String("arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":nodegroup/c/ng/" + id),
+		Version: aws.String("1.35"), ReleaseVersion: out.Nodegroup.ReleaseVersion, CreatedAt: &ekstest.Today, ModifiedAt: &ekstest.Today, Status: types.NodegroupStatusCreating,
 		AmiType: types.AMITypesAl2023X8664Standard, CapacityType: types.CapacityTypesOnDemand, InstanceTypes: []string{"t3.medium"}, DiskSize: aws.Int32(20),
 		ScalingConfig: &types.NodegroupScalingConfig{MinSize: aws.Int32(1), MaxSize: aws.Int32(2), DesiredSize: aws.Int32(2)},
 		UpdateConfig:  &types.NodegroupUpdateConfig{MaxUnavailable: aws.Int32(1), UpdateStrategy: types.NodegroupUpdateStrategiesDefault},
-		NodeRole:      aws.String(nodeRole), Subnets: []string{"subnet-a", "subnet-b"}, NodeRepairConfig: &types.NodeRepairConfig{Enabled: aws.Bool(false)},
+		NodeRole:      aws.String(ekstest.NodeRole), Subnets: []string{"subnet-a", "subnet-b"}, NodeRepairConfig: &types.NodeRepairConfig{Enabled: aws.Bool(false)},
 		Health: &types.NodegroupHealth{Issues: []types.Issue{}}, Resources: &types.NodegroupResources{}, Tags: map[string]string{},
 	}
 	if d := cmp.Diff(want, out.Nodegroup, unexported); d != "" {
@@ -117,10 +122,10 @@ func TestCreateNodegroupWithDefaults(t *testing.T) {
 	if release := *out.Nodegroup.ReleaseVersion; !strings.HasPrefix(release, "1.35.") || !strings.HasSuffix(release, "-20261105") {
 		t.Errorf("release %s", release)
 	}
-	if !slices.Contains(w.linked, account+"/eks-nodegroup.amazonaws.com") {
-		t.Errorf("service-linked roles %v", w.linked)
+	if !slices.Contains(w.Linked, ekstest.Account+"/eks-nodegroup.amazonaws.com") {
+		t.Errorf("service-linked roles %v", w.Linked)
 	}
-	if pass := w.target("iam:PassRole"); pass.Resource != nodeRole || !slices.Equal(pass.Conditions["iam:PassedToService"], []string{"eks.amazonaws.com"}) {
+	if pass := w.Target("iam:PassRole"); pass.Resource != ekstest.NodeRole || !slices.Equal(pass.Conditions["iam:PassedToService"], []string{"eks.amazonaws.com"}) {
 		t.Errorf("passes %+v", pass)
 	}
 }
@@ -131,8 +136,8 @@ var unexported = cmpopts.IgnoreUnexported(types.Nodegroup{}, types.NodegroupScal
 
 func TestCreateNodegroupWithEverything(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.36") })
+	w := newFixture(t)
+	w.Create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.36") })
 	w.key("ops")
 	in := group("c", "ng")
 	in.AmiType, in.CapacityType, in.InstanceTypes, in.DiskSize = types.AMITypesBottlerocketArm64, types.CapacityTypesOnDemand, []string{"m6g.large", "m7g.large"}, aws.Int32(50)
@@ -145,7 +150,7 @@ func TestCreateNodegroupWithEverything(t *testing.T) {
 		{NodeMonitoringCondition: aws.String("AcceleratedHardwareReady"), NodeUnhealthyReason: aws.String("NvidiaXID64Error"), MinRepairWaitTimeMins: aws.Int32(5), RepairAction: types.RepairActionReboot},
 	}}
 	in.WarmPoolConfig = &types.WarmPoolConfig{Enabled: aws.Bool(true), MaxGroupPreparedCapacity: aws.Int32(4)}
-	out, err := w.client.CreateNodegroup(t.Context(), in)
+	out, err := w.Client.CreateNodegroup(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,32 +172,33 @@ func TestCreateNodegroupWithEverything(t *testing.T) {
 	}
 }
 
-func (w *world) groups(cluster string) []string {
-	w.t.Helper()
+func (w fixture) groups(cluster string) []string {
+	w.T.Helper()
 	var names []string
-	pages := eks.NewListNodegroupsPaginator(w.client, &eks.ListNodegroupsInput{ClusterName: &cluster, MaxResults: aws.Int32(2)})
+	pages := eks.NewListNodegroupsPaginator(w.Client, &eks.ListNodegroupsInput{ClusterName: &cluster, MaxResults: aws.Int32(2)})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(w.t.Context())
+		page, err := pages.NextPage(w.T.Context())
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		names = append(names, page.Nodegroups...)
 	}
 	return names
 }
 
-func (w *world) key(name string) {
-	w.t.Helper()
-	if _, err := w.ec2.CreateKeyPair(w.t.Context(), &ec2.CreateKeyPairInput{KeyName: &name}); err != nil {
-		w.t.Fatal(err)
+func (w fixture) key(name string) {
+	w.T.Helper()
+	if _, err := w.EC2.CreateKeyPair(w.T.Context(), &ec2.CreateKeyPairInput{KeyName: &name}); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
-// What a group's user asked for shows until the Auto Scaling group has it; then what the Auto Scaling group has, whoever changed it.
+// What a group's user asked for shows until the Auto Scaling group has it; then what the Auto Scaling group has,
+// whoever changed it.
 func TestNodegroupShowsWhatIsThere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	made := w.createGroup("c", "ng")
 	if made.Status != types.NodegroupStatusActive || len(made.Resources.AutoScalingGroups) != 1 || *made.Resources.AutoScalingGroups[0].Name != "eks-ng-"+w.groupRow("c", "ng").ID {
 		t.Errorf("made: %s with %+v", made.Status, made.Resources)
@@ -207,11 +213,11 @@ func TestNodegroupShowsWhatIsThere(t *testing.T) {
 		t.Errorf("observed: %+v", got)
 	}
 	// A change of one number keeps what the Auto Scaling group has of the others.
-	out, err := w.client.UpdateNodegroupConfig(t.Context(), &eks.UpdateNodegroupConfigInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng"), ScalingConfig: &types.NodegroupScalingConfig{MinSize: aws.Int32(2)}})
+	out, err := w.Client.UpdateNodegroupConfig(t.Context(), &eks.UpdateNodegroupConfigInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng"), ScalingConfig: &types.NodegroupScalingConfig{MinSize: aws.Int32(2)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[types.UpdateParamType]string{"MinSize": "2"}, params(out.Update)); d != "" {
+	if d := cmp.Diff(map[types.UpdateParamType]string{"MinSize": "2"}, ekstest.Params(out.Update)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	got = w.describeGroup("c", "ng")
@@ -227,8 +233,8 @@ func TestNodegroupShowsWhatIsThere(t *testing.T) {
 
 func TestUpdateNodegroupConfig(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	w.createGroup("c", "ng", func(in *eks.CreateNodegroupInput) {
 		in.Labels = map[string]string{"old": "1", "kept": "1"}
 		in.Taints = []types.Taint{{Key: aws.String("old"), Effect: types.TaintEffectNoSchedule}}
@@ -278,7 +284,7 @@ func TestUpdateNodegroupConfig(t *testing.T) {
 		if update.Type != types.UpdateTypeConfigUpdate || update.Status != types.UpdateStatusInProgress {
 			t.Errorf("%s: update of type %s in status %s", step.name, update.Type, update.Status)
 		}
-		if d := cmp.Diff(step.params, params(update)); d != "" {
+		if d := cmp.Diff(step.params, ekstest.Params(update)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, d)
 		}
 		if got := w.describeGroup("c", "ng"); !step.shown(got) || got.Status != types.NodegroupStatusActive {
@@ -292,15 +298,15 @@ func TestUpdateNodegroupConfig(t *testing.T) {
 
 func TestUpdateNodegroupVersion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.36") })
+	w := newFixture(t)
+	w.Create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.36") })
 	w.createGroup("c", "ng", func(in *eks.CreateNodegroupInput) {
 		in.Version, in.ReleaseVersion = aws.String("1.34"), aws.String(w.release("1.34", "20261022"))
 	})
 	update := func(in eks.UpdateNodegroupVersionInput) *types.Update {
 		t.Helper()
 		in.ClusterName, in.NodegroupName = aws.String("c"), aws.String("ng")
-		out, err := w.client.UpdateNodegroupVersion(t.Context(), &in)
+		out, err := w.Client.UpdateNodegroupVersion(t.Context(), &in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +322,7 @@ func TestUpdateNodegroupVersion(t *testing.T) {
 
 	// A release is one of the group's version.
 	got := update(eks.UpdateNodegroupVersionInput{ReleaseVersion: aws.String(w.release("1.34", "20261105"))})
-	if d := cmp.Diff(map[types.UpdateParamType]string{"Version": "1.34", "ReleaseVersion": w.release("1.34", "20261105")}, params(got)); d != "" || got.Type != types.UpdateTypeVersionUpdate {
+	if d := cmp.Diff(map[types.UpdateParamType]string{"Version": "1.34", "ReleaseVersion": w.release("1.34", "20261105")}, ekstest.Params(got)); d != "" || got.Type != types.UpdateTypeVersionUpdate {
 		t.Errorf("%s (-want +got):\n%s", got.Type, d)
 	}
 	shows("while the update is on its way", "1.34", "20261022", types.NodegroupStatusUpdating)
@@ -328,7 +334,7 @@ func TestUpdateNodegroupVersion(t *testing.T) {
 	shows("after another update", "1.34", "20261022", types.NodegroupStatusActive)
 
 	update(eks.UpdateNodegroupVersionInput{Version: aws.String("1.35"), Force: true})
-	row, err := record.Updates(w.store).Get(t.Context(), record.UpdateKey(account, region, "c", w.groupRow("c", "ng").LastUpdateID))
+	row, err := record.Updates(w.Store).Get(t.Context(), record.UpdateKey(ekstest.Account, ekstest.Region, "c", w.groupRow("c", "ng").LastUpdateID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,13 +356,13 @@ func TestUpdateNodegroupVersion(t *testing.T) {
 }
 
 // release is the release of Amazon Linux 2023 of a day, for a version of Kubernetes.
-func (w *world) release(version, day string) string {
-	w.t.Helper()
-	out, err := w.ec2.DescribeImages(w.t.Context(), &ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: []ec2types.Filter{
+func (w fixture) release(version, day string) string {
+	w.T.Helper()
+	out, err := w.EC2.DescribeImages(w.T.Context(), &ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: []ec2types.Filter{
 		{Name: aws.String("name"), Values: []string{"amazon-eks-node-al2023-x86_64-standard-" + version + "-v" + day}},
 	}})
 	if err != nil || len(out.Images) != 1 {
-		w.t.Fatalf("image of %s, %s: %v", version, day, err)
+		w.T.Fatalf("image of %s, %s: %v", version, day, err)
 	}
 	_, patch, _ := strings.Cut(*out.Images[0].Description, "k8s: ")
 	patch, _, _ = strings.Cut(patch, ",")
@@ -364,41 +370,42 @@ func (w *world) release(version, day string) string {
 }
 
 // template makes a launch template, or another version of it, and answers with its ID.
-func (w *world) template(name string, data *ec2types.RequestLaunchTemplateData) string {
-	w.t.Helper()
-	out, err := w.ec2.CreateLaunchTemplate(w.t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data})
+func (w fixture) template(name string, data *ec2types.RequestLaunchTemplateData) string {
+	w.T.Helper()
+	out, err := w.EC2.CreateLaunchTemplate(w.T.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data})
 	if err == nil {
 		return *out.LaunchTemplate.LaunchTemplateId
 	}
-	next, err := w.ec2.CreateLaunchTemplateVersion(w.t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: &name, LaunchTemplateData: data})
+	next, err := w.EC2.CreateLaunchTemplateVersion(w.T.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: &name, LaunchTemplateData: data})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return *next.LaunchTemplateVersion.LaunchTemplateId
 }
 
 // image is the ID of an image of EKS's, in a user's launch template an image like any other.
-func (w *world) image() string {
-	w.t.Helper()
-	out, err := w.ec2.DescribeImages(w.t.Context(), &ec2.DescribeImagesInput{Filters: []ec2types.Filter{{Name: aws.String("name"), Values: []string{"amazon-eks-node-al2023-x86_64-standard-1.35-v20261105"}}}})
+func (w fixture) image() string {
+	w.T.Helper()
+	out, err := w.EC2.DescribeImages(w.T.Context(), &ec2.DescribeImagesInput{Filters: []ec2types.Filter{{Name: aws.String("name"), Values: []string{"amazon-eks-node-al2023-x86_64-standard-1.35-v20261105"}}}})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return *out.Images[0].ImageId
 }
 
-// network makes a VPC as its user would, with subnets in which EC2 could launch. It answers with what makes a cluster, and a node group, in it.
-func (w *world) network() (cluster func(*eks.CreateClusterInput), nodes func(*eks.CreateNodegroupInput)) {
-	w.t.Helper()
-	vpc, err := w.ec2.CreateVpc(w.t.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.7.0.0/16")})
+// network makes a VPC as its user would, with subnets in which EC2 could launch. It answers with what makes a cluster,
+// and a node group, in it.
+func (w fixture) network() (cluster func(*eks.CreateClusterInput), nodes func(*eks.CreateNodegroupInput)) {
+	w.T.Helper()
+	vpc, err := w.EC2.CreateVpc(w.T.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.7.0.0/16")})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var ids []string
 	for i, zone := range []string{"a", "b"} {
-		subnet, err := w.ec2.CreateSubnet(w.t.Context(), &ec2.CreateSubnetInput{VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.7.%d.0/24", i)), AvailabilityZone: aws.String(region + zone)})
+		subnet, err := w.EC2.CreateSubnet(w.T.Context(), &ec2.CreateSubnetInput{VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.7.%d.0/24", i)), AvailabilityZone: aws.String(ekstest.Region + zone)})
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		ids = append(ids, *subnet.Subnet.SubnetId)
 	}
@@ -416,9 +423,9 @@ func using(id, version string) func(*eks.CreateNodegroupInput) {
 
 func TestNodegroupOfLaunchTemplate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	there, here := w.network()
-	w.create("c", there, func(in *eks.CreateClusterInput) { in.Version = aws.String("1.36") })
+	w.Create("c", there, func(in *eks.CreateClusterInput) { in.Version = aws.String("1.36") })
 	mime := base64.StdEncoding.EncodeToString([]byte("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript\n\necho\n--X--\n"))
 	id := w.template("nodes", &ec2types.RequestLaunchTemplateData{UserData: &mime})
 	w.template("nodes", &ec2types.RequestLaunchTemplateData{UserData: &mime, EbsOptimized: aws.Bool(true)})
@@ -429,12 +436,12 @@ func TestNodegroupOfLaunchTemplate(t *testing.T) {
 		t.Errorf("made %+v of %+v", made, lt)
 	}
 	w.template("nodes", &ec2types.RequestLaunchTemplateData{EbsOptimized: aws.Bool(false)})
-	out, err := w.client.UpdateNodegroupVersion(t.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng"), LaunchTemplate: &types.LaunchTemplateSpecification{Name: aws.String("nodes"), Version: aws.String("3")}})
+	out, err := w.Client.UpdateNodegroupVersion(t.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng"), LaunchTemplate: &types.LaunchTemplateSpecification{Name: aws.String("nodes"), Version: aws.String("3")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[types.UpdateParamType]string{"Version": "1.36", "ReleaseVersion": w.release("1.36", "20261105"), "LaunchTemplateName": "nodes", "LaunchTemplateVersion": "3"}
-	if d := cmp.Diff(want, params(out.Update)); d != "" {
+	if d := cmp.Diff(want, ekstest.Params(out.Update)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if got := w.describeGroup("c", "ng").LaunchTemplate; *got.Version != "2" {
@@ -447,7 +454,7 @@ func TestNodegroupOfLaunchTemplate(t *testing.T) {
 	}
 
 	// An update of the image alone keeps the template's version.
-	if _, err := w.client.UpdateNodegroupVersion(t.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng")}); err != nil {
+	if _, err := w.Client.UpdateNodegroupVersion(t.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng")}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.groupRow("c", "ng").Template.LaunchTemplate; *got.Version != "3" {
@@ -457,9 +464,9 @@ func TestNodegroupOfLaunchTemplate(t *testing.T) {
 
 func TestNodegroupOfCustomImage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	there, here := w.network()
-	w.create("c", there)
+	w.Create("c", there)
 	image := w.image()
 	// Its user data is the user's own, in whatever form.
 	data := &ec2types.RequestLaunchTemplateData{ImageId: &image, InstanceType: ec2types.InstanceTypeM5Large, UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n")))}
@@ -471,11 +478,11 @@ func TestNodegroupOfCustomImage(t *testing.T) {
 		}
 	}
 	w.template("nodes", data)
-	out, err := w.client.UpdateNodegroupVersion(t.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng"), LaunchTemplate: &types.LaunchTemplateSpecification{Id: &id, Version: aws.String("2")}})
+	out, err := w.Client.UpdateNodegroupVersion(t.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng"), LaunchTemplate: &types.LaunchTemplateSpecification{Id: &id, Version: aws.String("2")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[types.UpdateParamType]string{"LaunchTemplateName": "nodes", "LaunchTemplateVersion": "2"}, params(out.Update)); d != "" {
+	if d := cmp.Diff(map[types.UpdateParamType]string{"LaunchTemplateName": "nodes", "LaunchTemplateVersion": "2"}, ekstest.Params(out.Update)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
@@ -483,26 +490,26 @@ func TestNodegroupOfCustomImage(t *testing.T) {
 // Nobody launches through a node group what they may not launch themselves.
 func TestNodegroupOfLaunchTemplateDenied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	there, here := w.network()
-	w.create("c", there)
+	w.Create("c", there)
 	id := w.template("nodes", &ec2types.RequestLaunchTemplateData{EbsOptimized: aws.Bool(false)})
-	w.deny = func(t wire.Target) bool { return t.Action == "ec2:RunInstances" }
+	w.Deny = func(t wire.Target) bool { return t.Action == "ec2:RunInstances" }
 	in := group("c", "ng")
 	here(in)
 	using(id, "")(in)
-	_, err := w.client.CreateNodegroup(t.Context(), in)
-	if f := failureOf(t, err); f.code != "AccessDeniedException" || f.status != 403 || !strings.Contains(f.message, "You are not authorized to launch instances with this launch template: not authorized to perform: ec2:RunInstances on resource: ") {
+	_, err := w.Client.CreateNodegroup(t.Context(), in)
+	if f := ekstest.FailureOf(t, err); f.Code != "AccessDeniedException" || f.Status != 403 || !strings.Contains(f.Message, "You are not authorized to launch instances with this launch template: not authorized to perform: ec2:RunInstances on resource: ") {
 		t.Errorf("%v", f)
 	}
-	w.deny = func(t wire.Target) bool { return t.Action == "iam:PassRole" }
+	w.Deny = func(t wire.Target) bool { return t.Action == "iam:PassRole" }
 	in.LaunchTemplate = nil
-	if _, err := w.client.CreateNodegroup(t.Context(), in); failureOf(t, err).code != "AccessDeniedException" {
+	if _, err := w.Client.CreateNodegroup(t.Context(), in); ekstest.FailureOf(t, err).Code != "AccessDeniedException" {
 		t.Errorf("passed the role: %v", err)
 	}
-	w.deny = func(t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
-	_, err = w.client.CreateNodegroup(t.Context(), in)
-	if got, want := failureOf(t, err), (failure{"InvalidRequestException", 400, "Failed to create service linked role: AWSServiceRoleForAmazonEKSNodegroup due to missing permissions for 'iam:CreateServiceLinkedRole'"}); got != want {
+	w.Deny = func(t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
+	_, err = w.Client.CreateNodegroup(t.Context(), in)
+	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "InvalidRequestException", Status: 400, Message: "Failed to create service linked role: AWSServiceRoleForAmazonEKSNodegroup due to missing permissions for 'iam:CreateServiceLinkedRole'"}); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got := w.groups("c"); len(got) != 0 {
@@ -513,30 +520,30 @@ func TestNodegroupOfLaunchTemplateDenied(t *testing.T) {
 // The same request sent again gets the same answer; its token with another request is refused.
 func TestNodegroupRequestsAreRepeatable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	in := group("c", "ng")
 	in.ClientRequestToken = aws.String("token-1")
-	first, err := w.client.CreateNodegroup(t.Context(), in)
+	first, err := w.Client.CreateNodegroup(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.client.CreateNodegroup(t.Context(), in)
+	again, err := w.Client.CreateNodegroup(t.Context(), in)
 	if err != nil || *again.Nodegroup.NodegroupArn != *first.Nodegroup.NodegroupArn {
 		t.Errorf("again: %v, %v", again, err)
 	}
 	other := group("c", "ng")
 	other.ClientRequestToken, other.DiskSize = in.ClientRequestToken, aws.Int32(30)
-	if _, err := w.client.CreateNodegroup(t.Context(), other); failureOf(t, err).status != 400 {
+	if _, err := w.Client.CreateNodegroup(t.Context(), other); ekstest.FailureOf(t, err).Status != 400 {
 		t.Errorf("another request: %v", err)
 	}
 	w.keepGroup("c", "ng", func(*record.NodegroupState) {})
 	scale := &eks.UpdateNodegroupConfigInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng"), ClientRequestToken: aws.String("token-2"), ScalingConfig: &types.NodegroupScalingConfig{DesiredSize: aws.Int32(1)}}
-	update, err := w.client.UpdateNodegroupConfig(t.Context(), scale)
+	update, err := w.Client.UpdateNodegroupConfig(t.Context(), scale)
 	if err != nil {
 		t.Fatal(err)
 	}
-	repeated, err := w.client.UpdateNodegroupConfig(t.Context(), scale)
+	repeated, err := w.Client.UpdateNodegroupConfig(t.Context(), scale)
 	if err != nil || *repeated.Update.Id != *update.Update.Id {
 		t.Errorf("update again: %v, %v", repeated, err)
 	}
@@ -547,9 +554,9 @@ func TestNodegroupRequestsAreRepeatable(t *testing.T) {
 
 func TestNodegroupUpdatesAreTheGroups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
-	w.config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true)})
+	w := newFixture(t)
+	w.Create("c")
+	w.Config(&eks.UpdateClusterConfigInput{Name: aws.String("c"), DeletionProtection: aws.Bool(true)})
 	w.createGroup("c", "a")
 	w.createGroup("c", "b")
 	label := func(group string) string {
@@ -558,86 +565,86 @@ func TestNodegroupUpdatesAreTheGroups(t *testing.T) {
 	want := []string{label("a"), label("a")}
 	ofB := label("b")
 	slices.Sort(want)
-	out, err := w.client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("a")})
+	out, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("a")})
 	if err != nil || !slices.Equal(out.UpdateIds, want) {
 		t.Errorf("%v, %v; want %v", out, err, want)
 	}
-	described, err := w.client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), NodegroupName: aws.String("b"), UpdateId: &ofB})
+	described, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), NodegroupName: aws.String("b"), UpdateId: &ofB})
 	if err != nil || described.Update.Status != types.UpdateStatusSuccessful {
 		t.Errorf("%v, %v", described, err)
 	}
 	for _, group := range []*string{nil, aws.String("a")} {
-		_, err := w.client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), NodegroupName: group, UpdateId: &ofB})
-		if got, want := failureOf(t, err), (failure{"ResourceNotFoundException", 404, "No update found for ID: " + ofB}); got != want {
+		_, err := w.Client.DescribeUpdate(t.Context(), &eks.DescribeUpdateInput{Name: aws.String("c"), NodegroupName: group, UpdateId: &ofB})
+		if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceNotFoundException", Status: 404, Message: "No update found for ID: " + ofB}); got != want {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
 	// A group that has the name later has none of them.
-	put(w, record.Nodegroups(w.store), record.NodegroupKey(account, region, "c", "a"), record.Nodegroup{ClusterID: w.row("c").ID, Name: "a", ID: "another"})
-	if out, err := w.client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("a")}); err != nil || len(out.UpdateIds) != 0 {
+	ekstest.Put(w.T, record.Nodegroups(w.Store), record.NodegroupKey(ekstest.Account, ekstest.Region, "c", "a"), record.Nodegroup{ClusterID: w.Row("c").ID, Name: "a", ID: "another"})
+	if out, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("a")}); err != nil || len(out.UpdateIds) != 0 {
 		t.Errorf("of another group: %v, %v", out, err)
 	}
 }
 
 func TestNodegroupTags(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	arn := w.createGroup("c", "ng", func(in *eks.CreateNodegroupInput) { in.Tags = map[string]string{"a": "1"} }).NodegroupArn
-	if _, err := w.client.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: arn, Tags: map[string]string{"b": "2", "c": "3"}}); err != nil {
+	if _, err := w.Client.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: arn, Tags: map[string]string{"b": "2", "c": "3"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.UntagResource(t.Context(), &eks.UntagResourceInput{ResourceArn: arn, TagKeys: []string{"a", "c"}}); err != nil {
+	if _, err := w.Client.UntagResource(t.Context(), &eks.UntagResourceInput{ResourceArn: arn, TagKeys: []string{"a", "c"}}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.client.ListTagsForResource(t.Context(), &eks.ListTagsForResourceInput{ResourceArn: arn})
+	out, err := w.Client.ListTagsForResource(t.Context(), &eks.ListTagsForResourceInput{ResourceArn: arn})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]string{"b": "2"}, out.Tags); d != "" || !cmp.Equal(out.Tags, w.describeGroup("c", "ng").Tags) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if got := w.target("eks:UntagResource"); got.Resource != *arn || !slices.Equal(got.Conditions["aws:ResourceTag/b"], []string{"2"}) {
+	if got := w.Target("eks:UntagResource"); got.Resource != *arn || !slices.Equal(got.Conditions["aws:ResourceTag/b"], []string{"2"}) {
 		t.Errorf("judged %+v", got)
 	}
-	_, err = w.client.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: aws.String(strings.Replace(*arn, "/ng/", "/other/", 1)), Tags: map[string]string{"x": "y"}})
-	if failureOf(t, err).code != "NotFoundException" {
+	_, err = w.Client.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: aws.String(strings.Replace(*arn, "/ng/", "/other/", 1)), Tags: map[string]string{"x": "y"}})
+	if ekstest.FailureOf(t, err).Code != "NotFoundException" {
 		t.Errorf("another ARN: %v", err)
 	}
 }
 
 func TestNodegroupTargets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c", func(in *eks.CreateClusterInput) { in.Tags = map[string]string{"env": "test"} })
+	w := newFixture(t)
+	w.Create("c", func(in *eks.CreateClusterInput) { in.Tags = map[string]string{"env": "test"} })
 	made := w.createGroup("c", "ng", func(in *eks.CreateNodegroupInput) { in.Tags = map[string]string{"team": "a"} })
-	if got := w.target("eks:CreateNodegroup"); got.Resource != clusterARN+"c" || !slices.Equal(got.Conditions["aws:RequestTag/team"], []string{"a"}) || !slices.Equal(got.Conditions["aws:ResourceTag/env"], []string{"test"}) {
+	if got := w.Target("eks:CreateNodegroup"); got.Resource != ekstest.ClusterARN+"c" || !slices.Equal(got.Conditions["aws:RequestTag/team"], []string{"a"}) || !slices.Equal(got.Conditions["aws:ResourceTag/env"], []string{"test"}) {
 		t.Errorf("create: %+v", got)
 	}
-	if got := w.target("eks:DescribeNodegroup"); got.Resource != *made.NodegroupArn || !slices.Equal(got.Conditions["aws:ResourceTag/team"], []string{"a"}) {
+	if got := w.Target("eks:DescribeNodegroup"); got.Resource != *made.NodegroupArn || !slices.Equal(got.Conditions["aws:ResourceTag/team"], []string{"a"}) {
 		t.Errorf("describe: %+v", got)
 	}
-	w.deny = func(t wire.Target) bool { return t.Action == "eks:DeleteNodegroup" }
-	_, err := w.client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("nobody")})
-	if failureOf(t, err).code != "AccessDeniedException" || w.target("eks:DeleteNodegroup").Resource != "arn:aws:eks:"+region+":"+account+":nodegroup/c/nobody/*" {
-		t.Errorf("delete: %v of %+v", err, w.target("eks:DeleteNodegroup"))
+	w.Deny = func(t wire.Target) bool { return t.Action == "eks:DeleteNodegroup" }
+	_, err := w.Client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("nobody")})
+	if ekstest.FailureOf(t, err).Code != "AccessDeniedException" || w.Target("eks:DeleteNodegroup").Resource != "arn:aws:eks:"+ekstest.Region+":"+ekstest.Account+":nodegroup/c/nobody/*" {
+		t.Errorf("delete: %v of %+v", err, w.Target("eks:DeleteNodegroup"))
 	}
-	if _, err := w.client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("ng")}); err != nil || w.target("eks:ListUpdates").Resource != *made.NodegroupArn {
-		t.Errorf("updates: %v of %+v", err, w.target("eks:ListUpdates"))
+	if _, err := w.Client.ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: aws.String("c"), NodegroupName: aws.String("ng")}); err != nil || w.Target("eks:ListUpdates").Resource != *made.NodegroupArn {
+		t.Errorf("updates: %v of %+v", err, w.Target("eks:ListUpdates"))
 	}
 }
 
 // A cluster is deleted or gets a node group, never both.
 func TestNodegroupOrNoCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	for i := range 10 {
 		name := fmt.Sprint("c", i)
-		w.create(name)
+		w.Create(name)
 		var deleted, created error
 		var both sync.WaitGroup
-		both.Go(func() { deleted = remove(name)(t.Context(), w.client) })
-		both.Go(func() { _, created = w.client.CreateNodegroup(t.Context(), group(name, "ng")) })
+		both.Go(func() { deleted = ekstest.DeleteCluster(name)(t.Context(), w.Client) })
+		both.Go(func() { _, created = w.Client.CreateNodegroup(t.Context(), group(name, "ng")) })
 		both.Wait()
 		if (deleted == nil) == (created == nil) {
 			t.Errorf("deleted: %v; created: %v", deleted, created)
@@ -647,13 +654,13 @@ func TestNodegroupOrNoCluster(t *testing.T) {
 
 func TestNodegroupQuota(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	for i := range 30 {
 		w.createGroup("c", fmt.Sprintf("ng-%02d", i))
 	}
-	_, err := w.client.CreateNodegroup(t.Context(), group("c", "one-more"))
-	if f := failureOf(t, err); f.code != "ResourceLimitExceededException" || f.status != 400 || !strings.Contains(f.message, "CORACLE_NODEGROUPS_PER_CLUSTER") {
+	_, err := w.Client.CreateNodegroup(t.Context(), group("c", "one-more"))
+	if f := ekstest.FailureOf(t, err); f.Code != "ResourceLimitExceededException" || f.Status != 400 || !strings.Contains(f.Message, "CORACLE_NODEGROUPS_PER_CLUSTER") {
 		t.Errorf("%v", f)
 	}
 	if n := len(w.groups("c")); n != 30 {
@@ -663,16 +670,16 @@ func TestNodegroupQuota(t *testing.T) {
 
 func TestDeleteNodegroup(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
+	w := newFixture(t)
+	w.Create("c")
 	w.createGroup("c", "ng")
 	for range 2 { // the second time changes nothing
-		out, err := w.client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng")})
+		out, err := w.Client.DeleteNodegroup(t.Context(), &eks.DeleteNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng")})
 		if err != nil || out.Nodegroup.Status != types.NodegroupStatusDeleting {
 			t.Fatalf("%v, %v", out, err)
 		}
 	}
-	if err := remove("c")(t.Context(), w.client); failureOf(t, err).message != "Cluster has nodegroups attached" {
+	if err := ekstest.DeleteCluster("c")(t.Context(), w.Client); ekstest.FailureOf(t, err).Message != "Cluster has nodegroups attached" {
 		t.Errorf("deleted the cluster: %v", err)
 	}
 	w.keepGroup("c", "ng", func(s *record.NodegroupState) {
@@ -683,38 +690,38 @@ func TestDeleteNodegroup(t *testing.T) {
 		t.Errorf("%s with %+v", got.Status, got.Health)
 	}
 	w.forget("c", "ng")
-	_, err := w.client.DescribeNodegroup(t.Context(), &eks.DescribeNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng")})
-	if got, want := failureOf(t, err), (failure{"ResourceNotFoundException", 404, "No node group found for name: ng."}); got != want {
+	_, err := w.Client.DescribeNodegroup(t.Context(), &eks.DescribeNodegroupInput{ClusterName: aws.String("c"), NodegroupName: aws.String("ng")})
+	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceNotFoundException", Status: 404, Message: "No node group found for name: ng."}); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if err := remove("c")(t.Context(), w.client); err != nil {
+	if err := ekstest.DeleteCluster("c")(t.Context(), w.Client); err != nil {
 		t.Error(err)
 	}
 }
 
 // forget is the controller removing the row of a group that is gone.
-func (w *world) forget(cluster, name string) {
-	w.t.Helper()
-	err := w.store.Txn(w.t.Context(), record.Nodegroups(w.store).RemoveOp(record.NodegroupKey(account, region, cluster, name)), record.NodegroupStates(w.store).RemoveOp(record.NodegroupKey(account, region, cluster, name)))
+func (w fixture) forget(cluster, name string) {
+	w.T.Helper()
+	err := w.Store.Txn(w.T.Context(), record.Nodegroups(w.Store).RemoveOp(record.NodegroupKey(ekstest.Account, ekstest.Region, cluster, name)), record.NodegroupStates(w.Store).RemoveOp(record.NodegroupKey(ekstest.Account, ekstest.Region, cluster, name)))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
 // A cluster does not leave its nodes more than three minor versions behind.
 func TestClusterWaitsForItsNodegroups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.35") })
+	w := newFixture(t)
+	w.Create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.35") })
 	w.createGroup("c", "old")
 	w.createGroup("c", "young")
 	w.keepGroup("c", "old", func(s *record.NodegroupState) { s.Template.Version = "1.32" })
-	_, err := w.client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36"), Force: true})
-	if got, want := failureOf(t, err), (failure{"InvalidParameterException", 400, "Nodegroups old must be updated to match cluster version 1.35 before updating cluster version"}); got != want {
+	_, err := w.Client.UpdateClusterVersion(t.Context(), &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36"), Force: true})
+	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "InvalidParameterException", Status: 400, Message: "Nodegroups old must be updated to match cluster version 1.35 before updating cluster version"}); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 	w.keepGroup("c", "old", func(s *record.NodegroupState) { s.Template.Version = "1.33" })
-	if err := version("c", "1.36")(t.Context(), w.client); err != nil {
+	if err := ekstest.UpdateVersion("c", "1.36")(t.Context(), w.Client); err != nil {
 		t.Error(err)
 	}
 }
@@ -722,9 +729,9 @@ func TestClusterWaitsForItsNodegroups(t *testing.T) {
 // The unmodified aws CLI creates a node group, waits for it, changes it, and waits until it is gone.
 func TestNodegroupCLI(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("c")
-	cli := awsclient.NewCLI(t, w.url, region, "eks")
+	w := newFixture(t)
+	w.Create("c")
+	cli := awsclient.NewCLI(t, w.URL, ekstest.Region, "eks")
 	on := func(command string, args ...string) []string {
 		return append([]string{command, "--cluster-name", "c", "--nodegroup-name", "ng"}, args...)
 	}
@@ -733,7 +740,7 @@ func TestNodegroupCLI(t *testing.T) {
 		var g sync.WaitGroup
 		g.Go(func() {
 			eventually.True(t, "the node group is as the controller likes it", func() bool {
-				row, err := record.Nodegroups(w.store).Get(t.Context(), record.NodegroupKey(account, region, "c", "ng"))
+				row, err := record.Nodegroups(w.Store).Get(t.Context(), record.NodegroupKey(ekstest.Account, ekstest.Region, "c", "ng"))
 				return err == nil && act(row.Value)
 			})
 		})
@@ -745,7 +752,7 @@ func TestNodegroupCLI(t *testing.T) {
 			ReleaseVersion string
 		}
 	}
-	cli.Run(&created, on("create-nodegroup", "--node-role", nodeRole, "--subnets", "subnet-a", "subnet-b", "--scaling-config", "minSize=1,maxSize=3,desiredSize=1",
+	cli.Run(&created, on("create-nodegroup", "--node-role", ekstest.NodeRole, "--subnets", "subnet-a", "subnet-b", "--scaling-config", "minSize=1,maxSize=3,desiredSize=1",
 		"--labels", "team=a", "--taints", "key=dedicated,value=gpu,effect=NO_SCHEDULE", "--update-config", "maxUnavailable=2")...)
 	if created.Nodegroup.Status != "CREATING" || created.Nodegroup.ReleaseVersion == "" {
 		t.Errorf("created %+v", created)

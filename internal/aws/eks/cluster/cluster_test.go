@@ -1,4 +1,4 @@
-package eks_test
+package cluster_test
 
 import (
 	"encoding/base64"
@@ -13,33 +13,25 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
-
-var clusterARN = "arn:aws:eks:" + region + ":" + account + ":cluster/"
-
-func ignoreUnexported() cmp.Option {
-	return cmp.FilterPath(func(p cmp.Path) bool {
-		f, ok := p.Last().(cmp.StructField)
-		return ok && f.Name() == "noSmithyDocumentSerde"
-	}, cmp.Ignore())
-}
 
 // A new cluster has EKS's defaults, while it is being created and after.
 func TestCreateCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	created, err := w.client.CreateCluster(t.Context(), request("ironman-2022"))
+	w := ekstest.New(t)
+	created, err := w.Client.CreateCluster(t.Context(), ekstest.Request("ironman-2022"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &types.Cluster{
 		Name:            aws.String("ironman-2022"),
-		Arn:             aws.String(clusterARN + "ironman-2022"),
-		CreatedAt:       aws.Time(today),
+		Arn:             aws.String(ekstest.ClusterARN + "ironman-2022"),
+		CreatedAt:       aws.Time(ekstest.Today),
 		Version:         aws.String("1.35"),
 		PlatformVersion: aws.String("eks.9"),
-		RoleArn:         aws.String(roleARN),
+		RoleArn:         aws.String(ekstest.RoleARN),
 		Status:          types.ClusterStatusCreating,
 		ResourcesVpcConfig: &types.VpcConfigResponse{
 			VpcId: aws.String("vpc-1"), SubnetIds: []string{"subnet-a", "subnet-b"}, SecurityGroupIds: []string{}, EndpointPublicAccess: true,
@@ -58,16 +50,16 @@ func TestCreateCluster(t *testing.T) {
 		Health:                    &types.ClusterHealth{Issues: []types.ClusterIssue{}},
 		Tags:                      map[string]string{},
 	}
-	if d := cmp.Diff(want, created.Cluster, ignoreUnexported()); d != "" {
+	if d := cmp.Diff(want, created.Cluster, ekstest.IgnoreUnexported()); d != "" {
 		t.Errorf("created (-want +got):\n%s", d)
 	}
 	want.AccessConfig.BootstrapClusterCreatorAdminPermissions = nil
-	if d := cmp.Diff(want, w.describe("ironman-2022"), ignoreUnexported()); d != "" {
+	if d := cmp.Diff(want, w.Describe("ironman-2022"), ekstest.IgnoreUnexported()); d != "" {
 		t.Errorf("described while creating (-want +got):\n%s", d)
 	}
 
-	w.ready("ironman-2022")
-	id := w.row("ironman-2022").ID
+	w.Ready("ironman-2022")
+	id := w.Row("ironman-2022").ID
 	if !regexp.MustCompile(`^[0-9A-F]{32}$`).MatchString(id) {
 		t.Errorf("cluster id %q", id)
 	}
@@ -75,19 +67,19 @@ func TestCreateCluster(t *testing.T) {
 	want.Endpoint = aws.String("https://127.0.0.1:34567")
 	want.ResourcesVpcConfig.ClusterSecurityGroupId = aws.String("sg-cluster")
 	want.CertificateAuthority.Data = aws.String(base64.StdEncoding.EncodeToString([]byte("PEM")))
-	want.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: aws.String("https://oidc.eks." + region + ".amazonaws.com/id/" + id)}}
-	if d := cmp.Diff(want, w.describe("ironman-2022"), ignoreUnexported()); d != "" {
+	want.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: aws.String("https://oidc.eks." + ekstest.Region + ".amazonaws.com/id/" + id)}}
+	if d := cmp.Diff(want, w.Describe("ironman-2022"), ekstest.IgnoreUnexported()); d != "" {
 		t.Errorf("described when active (-want +got):\n%s", d)
 	}
 
-	if got := w.linked; len(got) != 1 || got[0] != account+"/eks.amazonaws.com" {
+	if got := w.Linked; len(got) != 1 || got[0] != ekstest.Account+"/eks.amazonaws.com" {
 		t.Errorf("service-linked roles ensured: %v", got)
 	}
-	if got := w.target("iam:PassRole"); got.Resource != roleARN || got.Conditions["iam:PassedToService"][0] != "eks.amazonaws.com" {
+	if got := w.Target("iam:PassRole"); got.Resource != ekstest.RoleARN || got.Conditions["iam:PassedToService"][0] != "eks.amazonaws.com" {
 		t.Errorf("PassRole was asked as %+v", got)
 	}
-	entries, err := w.client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("ironman-2022"), AssociatedPolicyArn: aws.String(accesspolicy.ClusterAdmin)})
-	if err != nil || len(entries.AccessEntries) != 1 || entries.AccessEntries[0] != rootARN {
+	entries, err := w.Client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("ironman-2022"), AssociatedPolicyArn: aws.String(accesspolicy.ClusterAdmin)})
+	if err != nil || len(entries.AccessEntries) != 1 || entries.AccessEntries[0] != ekstest.RootARN {
 		t.Errorf("the creator is let in: %v, %v", entries, err)
 	}
 }
@@ -95,8 +87,8 @@ func TestCreateCluster(t *testing.T) {
 // Everything that can be asked for is what is described.
 func TestCreateClusterAsAsked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	got := w.create("full", func(in *eks.CreateClusterInput) {
+	w := ekstest.New(t)
+	got := w.Create("full", func(in *eks.CreateClusterInput) {
 		in.Version = aws.String("1.34")
 		in.Tags = map[string]string{"team": "a"}
 		in.ResourcesVpcConfig = &types.VpcConfigRequest{
@@ -139,14 +131,14 @@ func TestCreateClusterAsAsked(t *testing.T) {
 		KubeControllerManagerConfig: &types.KubeControllerManagerConfigResponse{PodGcControllerConfig: &types.PodGcControllerConfigResponse{TerminatedPodGcThreshold: aws.Int32(100)}},
 		KubeSchedulerConfig:         &types.KubeSchedulerConfigResponse{NodeResourcesFit: &types.NodeResourcesFitConfig{ScoringStrategy: &types.ScoringStrategy{Type: types.ScoringStrategyTypeMostAllocated}}},
 	}
-	if d := cmp.Diff(want, got, ignoreUnexported(), cmpopts.IgnoreFields(types.Cluster{},
+	if d := cmp.Diff(want, got, ekstest.IgnoreUnexported(), cmpopts.IgnoreFields(types.Cluster{},
 		"Name", "Arn", "CreatedAt", "PlatformVersion", "RoleArn", "Status", "CertificateAuthority", "Endpoint", "Health", "Identity", "ControlPlaneScalingConfig")); d != "" {
 		t.Errorf("described (-want +got):\n%s", d)
 	}
-	if w.row("full").BootstrapSelfManagedAddons {
+	if w.Row("full").BootstrapSelfManagedAddons {
 		t.Error("bootstrapSelfManagedAddons was turned off and is on")
 	}
-	entries, err := w.client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("full")})
+	entries, err := w.Client.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: aws.String("full")})
 	if err != nil || len(entries.AccessEntries) != 0 {
 		t.Errorf("nobody is let in: %v, %v", entries, err)
 	}
@@ -154,15 +146,15 @@ func TestCreateClusterAsAsked(t *testing.T) {
 
 func TestServiceAddresses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	if got := w.create("in10"); aws.ToString(got.KubernetesNetworkConfig.ServiceIpv4Cidr) != "172.20.0.0/16" {
+	w := ekstest.New(t)
+	if got := w.Create("in10"); aws.ToString(got.KubernetesNetworkConfig.ServiceIpv4Cidr) != "172.20.0.0/16" {
 		t.Errorf("services beside a VPC in 10.0.0.0/16: %s", *got.KubernetesNetworkConfig.ServiceIpv4Cidr)
 	}
 	elsewhere := func(in *eks.CreateClusterInput) { in.ResourcesVpcConfig.SubnetIds = []string{"subnet-2a", "subnet-2b"} }
-	if got := w.create("in192", elsewhere); aws.ToString(got.KubernetesNetworkConfig.ServiceIpv4Cidr) != "10.100.0.0/16" {
+	if got := w.Create("in192", elsewhere); aws.ToString(got.KubernetesNetworkConfig.ServiceIpv4Cidr) != "10.100.0.0/16" {
 		t.Errorf("services beside a VPC in 192.168.0.0/16: %s", *got.KubernetesNetworkConfig.ServiceIpv4Cidr)
 	}
-	six := w.create("six", elsewhere, func(in *eks.CreateClusterInput) {
+	six := w.Create("six", elsewhere, func(in *eks.CreateClusterInput) {
 		in.KubernetesNetworkConfig = &types.KubernetesNetworkConfigRequest{IpFamily: types.IpFamilyIpv6}
 	})
 	if n := six.KubernetesNetworkConfig; n.ServiceIpv4Cidr != nil || !regexp.MustCompile(`^fd[0-9a-f:]+::/108$`).MatchString(aws.ToString(n.ServiceIpv6Cidr)) {
@@ -176,27 +168,27 @@ func TestServiceAddresses(t *testing.T) {
 // The same request sent again, as a client does that missed the answer, is answered again.
 func TestCreateClusterAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	in := request("twice")
+	w := ekstest.New(t)
+	in := ekstest.Request("twice")
 	in.ClientRequestToken = aws.String("token-1")
-	first, err := w.client.CreateCluster(t.Context(), in)
+	first, err := w.Client.CreateCluster(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := w.client.CreateCluster(t.Context(), in)
+	second, err := w.Client.CreateCluster(t.Context(), in)
 	if err != nil {
 		t.Fatalf("the same request: %v", err)
 	}
-	if d := cmp.Diff(first.Cluster, second.Cluster, ignoreUnexported()); d != "" {
+	if d := cmp.Diff(first.Cluster, second.Cluster, ekstest.IgnoreUnexported()); d != "" {
 		t.Errorf("answered otherwise (-first +second):\n%s", d)
 	}
 	in.Version = aws.String("1.34")
-	if _, err := w.client.CreateCluster(t.Context(), in); failureOf(t, err).code != "InvalidParameterException" {
+	if _, err := w.Client.CreateCluster(t.Context(), in); ekstest.FailureOf(t, err).Code != "InvalidParameterException" {
 		t.Errorf("another request with the same token: %v", err)
 	}
 	in.ClientRequestToken = aws.String("token-2")
-	_, err = w.client.CreateCluster(t.Context(), in)
-	if got, want := failureOf(t, err), (failure{"ResourceInUseException", 409, "Cluster already exists with name: twice"}); got != want {
+	_, err = w.Client.CreateCluster(t.Context(), in)
+	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceInUseException", Status: 409, Message: "Cluster already exists with name: twice"}); got != want {
 		t.Errorf("another token: got %v, want %v", got, want)
 	}
 }
@@ -204,7 +196,7 @@ func TestCreateClusterAgain(t *testing.T) {
 // Two clients create the same cluster at once: one of them wins, and the cluster is the winner's.
 func TestCreateClusterTwoAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ekstest.New(t)
 	versions := []string{"1.33", "1.34", "1.35", "1.36"}
 	type result struct {
 		version string
@@ -213,9 +205,9 @@ func TestCreateClusterTwoAtOnce(t *testing.T) {
 	results := make(chan result)
 	for _, v := range versions {
 		go func() {
-			in := request("contended")
+			in := ekstest.Request("contended")
 			in.Version = aws.String(v)
-			_, err := w.client.CreateCluster(t.Context(), in)
+			_, err := w.Client.CreateCluster(t.Context(), in)
 			results <- result{v, err}
 		}()
 	}
@@ -227,25 +219,25 @@ func TestCreateClusterTwoAtOnce(t *testing.T) {
 			t.Errorf("both %s and %s were created", winner, r.version)
 		case r.err == nil:
 			winner = r.version
-		case failureOf(t, r.err).code != "ResourceInUseException":
+		case ekstest.FailureOf(t, r.err).Code != "ResourceInUseException":
 			t.Errorf("the loser is told %v", r.err)
 		}
 	}
-	if got := aws.ToString(w.describe("contended").Version); got != winner {
+	if got := aws.ToString(w.Describe("contended").Version); got != winner {
 		t.Errorf("the winner asked for %s, the cluster has %s", winner, got)
 	}
 }
 
 func TestListClusters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ekstest.New(t)
 	for _, n := range []string{"c", "a", "b-2", "b_1", "B"} {
-		w.create(n)
+		w.Create(n)
 	}
-	put(w, record.Clusters(w.store), record.ClusterKey("444455556666", region, "x"), record.Cluster{Account: "444455556666", Region: region, Name: "x"})
-	put(w, record.Clusters(w.store), record.ClusterKey(account, "us-east-1", "y"), record.Cluster{Account: account, Region: "us-east-1", Name: "y"})
+	ekstest.Put(w.T, record.Clusters(w.Store), record.ClusterKey("444455556666", ekstest.Region, "x"), record.Cluster{Account: "444455556666", Region: ekstest.Region, Name: "x"})
+	ekstest.Put(w.T, record.Clusters(w.Store), record.ClusterKey(ekstest.Account, "us-east-1", "y"), record.Cluster{Account: ekstest.Account, Region: "us-east-1", Name: "y"})
 	var got []string
-	pages := eks.NewListClustersPaginator(w.client, &eks.ListClustersInput{MaxResults: aws.Int32(2)})
+	pages := eks.NewListClustersPaginator(w.Client, &eks.ListClustersInput{MaxResults: aws.Int32(2)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		if err != nil {
@@ -260,7 +252,7 @@ func TestListClusters(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ekstest.New(t)
 	issue := types.ClusterIssue{Code: types.ClusterIssueCodeEc2SubnetNotFound, Message: aws.String("subnet-a is gone"), ResourceIds: []string{"subnet-a"}}
 	for name, c := range map[string]struct {
 		cp       *record.ControlPlane
@@ -283,19 +275,19 @@ func TestStatus(t *testing.T) {
 		"deletion does not get on":                {&record.ControlPlane{Ready: true, DeleteFailed: "eni in use"}, "", true, types.ClusterStatusFailed, 1},
 		"of an earlier cluster":                   {&record.ControlPlane{Ready: true, ClusterID: "OTHER"}, "", false, types.ClusterStatusCreating, 0},
 	} {
-		cluster := record.Cluster{Account: account, Region: region, Name: strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", ""), ID: "ID", Version: "1.35", Deleting: c.deleting}
+		cluster := record.Cluster{Account: ekstest.Account, Region: ekstest.Region, Name: strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", ""), ID: "ID", Version: "1.35", Deleting: c.deleting}
 		if c.update != "" {
 			cluster.LastUpdateID = "u"
-			put(w, record.Updates(w.store), record.UpdateKey(account, region, cluster.Name, "u"), record.Update{ID: "u", ClusterID: "ID", Type: types.UpdateTypeLoggingUpdate, Status: c.update})
+			ekstest.Put(w.T, record.Updates(w.Store), record.UpdateKey(ekstest.Account, ekstest.Region, cluster.Name, "u"), record.Update{ID: "u", ClusterID: "ID", Type: types.UpdateTypeLoggingUpdate, Status: c.update})
 		}
-		put(w, record.Clusters(w.store), cluster.Key(), cluster)
+		ekstest.Put(w.T, record.Clusters(w.Store), cluster.Key(), cluster)
 		if c.cp != nil {
 			if c.cp.ClusterID == "" {
 				c.cp.ClusterID = "ID"
 			}
-			put(w, record.ControlPlanes(w.store), cluster.Key(), *c.cp)
+			ekstest.Put(w.T, record.ControlPlanes(w.Store), cluster.Key(), *c.cp)
 		}
-		got := w.describe(cluster.Name)
+		got := w.Describe(cluster.Name)
 		if got.Status != c.want || len(got.Health.Issues) != c.issues {
 			t.Errorf("%s: status %s with %d issues, want %s with %d", name, got.Status, len(got.Health.Issues), c.want, c.issues)
 		}
@@ -304,31 +296,31 @@ func TestStatus(t *testing.T) {
 
 func TestDeleteCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("gone")
+	w := ekstest.New(t)
+	w.Create("gone")
 	for range 2 { // the second time tells the same: a client may have missed the first answer
-		out, err := w.client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("gone")})
+		out, err := w.Client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("gone")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Cluster.Status != types.ClusterStatusDeleting || aws.ToString(out.Cluster.Arn) != clusterARN+"gone" {
+		if out.Cluster.Status != types.ClusterStatusDeleting || aws.ToString(out.Cluster.Arn) != ekstest.ClusterARN+"gone" {
 			t.Errorf("deleted: %s %s", aws.ToString(out.Cluster.Arn), out.Cluster.Status)
 		}
 	}
 	// The controller has taken everything down; the rows of what belonged to the cluster may go after it.
-	old := w.row("gone")
-	row, err := record.Clusters(w.store).Get(t.Context(), old.Key())
+	old := w.Row("gone")
+	row, err := record.Clusters(w.Store).Get(t.Context(), old.Key())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := record.Clusters(w.store).Delete(t.Context(), row); err != nil {
+	if err := record.Clusters(w.Store).Delete(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.client.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("gone")})
-	if got, want := failureOf(t, err), (failure{"ResourceNotFoundException", 404, "No cluster found for name: gone."}); got != want {
+	_, err = w.Client.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("gone")})
+	if got, want := ekstest.FailureOf(t, err), (ekstest.Failure{Code: "ResourceNotFoundException", Status: 404, Message: "No cluster found for name: gone."}); got != want {
 		t.Errorf("described after: %v, want %v", got, want)
 	}
-	if w.create("gone"); w.row("gone").ID == old.ID {
+	if w.Create("gone"); w.Row("gone").ID == old.ID {
 		t.Error("a cluster of the same name has the same id")
 	}
 }

@@ -1,4 +1,4 @@
-package eks_test
+package addon_test
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
@@ -16,9 +17,9 @@ import (
 // The unmodified aws CLI takes an add-on from a conflict to its deletion.
 func TestAddonCLI(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.create("ironman-2022")
-	cli := awsclient.NewCLI(t, w.url, region, "eks")
+	w := newFixture(t)
+	w.Create("ironman-2022")
+	cli := awsclient.NewCLI(t, w.URL, ekstest.Region, "eks")
 	newer, older := w.versions("vpc-cni")[0], w.versions("vpc-cni")[1]
 	// of is a command about the add-on.
 	of := func(command string, more ...string) []string {
@@ -61,7 +62,7 @@ func TestAddonCLI(t *testing.T) {
 		}
 	}
 	var got addon
-	cli.Run(&got, of("create-addon", "--addon-version", older, "--service-account-role-arn", irsaRole, "--tags", "team=a")...)
+	cli.Run(&got, of("create-addon", "--addon-version", older, "--service-account-role-arn", ekstest.IRSARole, "--tags", "team=a")...)
 	if got.Addon.Status != "CREATING" || got.Addon.AddonVersion != older || got.Addon.Tags["team"] != "a" || got.Addon.NamespaceConfig.Namespace != "kube-system" {
 		t.Errorf("created %+v", got)
 	}
@@ -108,9 +109,9 @@ func TestAddonCLI(t *testing.T) {
 	if got.Addon.Status != "DELETING" {
 		t.Errorf("deleted %+v", got)
 	}
-	row, err := record.Addons(w.store).Get(t.Context(), record.AddonKey(account, region, "ironman-2022", "vpc-cni"))
+	row, err := record.Addons(w.Store).Get(t.Context(), record.AddonKey(ekstest.Account, ekstest.Region, "ironman-2022", "vpc-cni"))
 	if err == nil {
-		err = record.Addons(w.store).Delete(t.Context(), row)
+		err = record.Addons(w.Store).Delete(t.Context(), row)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package eks_test
+package addon_test
 
 import (
 	"encoding/json"
@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func (w *world) addonVersions(in eks.DescribeAddonVersionsInput) []types.AddonInfo {
-	w.t.Helper()
+func (w fixture) addonVersions(in eks.DescribeAddonVersionsInput) []types.AddonInfo {
+	w.T.Helper()
 	var all []types.AddonInfo
-	pages := eks.NewDescribeAddonVersionsPaginator(w.client, &in)
+	pages := eks.NewDescribeAddonVersionsPaginator(w.Client, &in)
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(w.t.Context())
+		page, err := pages.NextPage(w.T.Context())
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		all = append(all, page.Addons...)
 	}
@@ -28,7 +28,7 @@ func (w *world) addonVersions(in eks.DescribeAddonVersionsInput) []types.AddonIn
 
 func TestDescribeAddonVersionsFilters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const acme = "acme_old acme_storage acme_strict"
 	for _, c := range []struct {
 		name string
@@ -63,7 +63,7 @@ func TestDescribeAddonVersionsFilters(t *testing.T) {
 
 func TestDescribeAddonVersions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	got := w.addonVersions(eks.DescribeAddonVersionsInput{KubernetesVersion: aws.String("1.35"), AddonName: aws.String("acme_storage")})
 	if len(got) != 1 {
 		t.Fatalf("%+v", got)
@@ -72,7 +72,7 @@ func TestDescribeAddonVersions(t *testing.T) {
 		AddonName: aws.String("acme_storage"), Type: aws.String("storage"), Publisher: aws.String("acme"), Owner: aws.String("aws-marketplace"), DefaultNamespace: aws.String("acme"),
 		MarketplaceInformation: &types.MarketplaceInformation{ProductId: aws.String("prod-1"), ProductUrl: aws.String("https://acme.example/storage")},
 	}
-	entry, _ := w.shelf.Addon("acme_storage")
+	entry, _ := w.Catalogue.Addon("acme_storage")
 	for _, v := range entry.Versions {
 		if v.Serves("1.35") {
 			want.AddonVersions = append(want.AddonVersions, types.AddonVersionInfo{
@@ -94,9 +94,9 @@ func TestDescribeAddonVersions(t *testing.T) {
 
 func TestDescribeAddonConfiguration(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	version := w.defaultVersion("acme_storage")
-	out, err := w.client.DescribeAddonConfiguration(t.Context(), &eks.DescribeAddonConfigurationInput{AddonName: aws.String("acme_storage"), AddonVersion: &version})
+	out, err := w.Client.DescribeAddonConfiguration(t.Context(), &eks.DescribeAddonConfigurationInput{AddonName: aws.String("acme_storage"), AddonVersion: &version})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package eks_test
+package addon_test
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // badAddon is a bad CreateAddon: a good one of acme_storage with an edit.
-func badAddon(edits ...func(*eks.CreateAddonInput)) attempt {
+func badAddon(edits ...func(*eks.CreateAddonInput)) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		in := &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("acme_storage")}
 		for _, edit := range edits {
@@ -24,23 +25,23 @@ func badAddon(edits ...func(*eks.CreateAddonInput)) attempt {
 	}
 }
 
-func badName(name string) attempt {
+func badName(name string) ekstest.Call {
 	return badAddon(func(in *eks.CreateAddonInput) { in.AddonName = &name })
 }
 
-func badVersion(name, version string) attempt {
+func badVersion(name, version string) ekstest.Call {
 	return badAddon(func(in *eks.CreateAddonInput) { in.AddonName, in.AddonVersion = &name, &version })
 }
 
-func badValues(values string) attempt {
+func badValues(values string) ekstest.Call {
 	return badAddon(func(in *eks.CreateAddonInput) { in.ConfigurationValues = &values })
 }
 
-func badRole(arn string) attempt {
+func badRole(arn string) ekstest.Call {
 	return badAddon(func(in *eks.CreateAddonInput) { in.ServiceAccountRoleArn = &arn })
 }
 
-func badNamespace(name string) attempt {
+func badNamespace(name string) ekstest.Call {
 	return badAddon(func(in *eks.CreateAddonInput) {
 		in.NamespaceConfig = &types.AddonNamespaceConfigRequest{Namespace: &name}
 	})
@@ -55,11 +56,11 @@ func pairs(words ...string) []types.AddonPodIdentityAssociations {
 	return out
 }
 
-func badPods(words ...string) attempt {
+func badPods(words ...string) ekstest.Call {
 	return badAddon(func(in *eks.CreateAddonInput) { in.PodIdentityAssociations = pairs(words...) })
 }
 
-func updateOf(name string, in eks.UpdateAddonInput) attempt {
+func updateOf(name string, in eks.UpdateAddonInput) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		if in.ClusterName == nil {
 			in.ClusterName = aws.String("c")
@@ -70,31 +71,38 @@ func updateOf(name string, in eks.UpdateAddonInput) attempt {
 	}
 }
 
-func deleteOf(cluster, name string) attempt {
+func deleteOf(cluster, name string) ekstest.Call {
 	return func(ctx context.Context, c *eks.Client) error {
 		_, err := c.DeleteAddon(ctx, &eks.DeleteAddonInput{ClusterName: &cluster, AddonName: &name})
 		return err
 	}
 }
 
+// refusal is a bad request, and what EKS says to it: see [ekstest.Fixture.Refuses].
+type refusal struct {
+	name          string
+	do            ekstest.Call
+	code, message string
+}
+
 // A bad request about add-ons is answered with EKS's error, and changes nothing.
 func TestAddonRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	iam := "arn:aws:iam::" + account + ":"
-	w.create("c")
-	w.create("elsewhere")
-	w.create("busy")
-	if _, err := w.client.UpdateClusterConfig(t.Context(), &eks.UpdateClusterConfigInput{Name: aws.String("busy"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}}); err != nil {
+	w := newFixture(t)
+	iam := "arn:aws:iam::" + ekstest.Account + ":"
+	w.Create("c")
+	w.Create("elsewhere")
+	w.Create("busy")
+	if _, err := w.Client.UpdateClusterConfig(t.Context(), &eks.UpdateClusterConfigInput{Name: aws.String("busy"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.CreateCluster(t.Context(), request("unborn")); err != nil {
+	if _, err := w.Client.CreateCluster(t.Context(), ekstest.Request("unborn")); err != nil {
 		t.Fatal(err)
 	}
-	w.create("dying")
+	w.Create("dying")
 	w.createAddon("dying", "coredns")
 	w.keepAddon("dying", "coredns")
-	if _, err := w.client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("dying")}); err != nil {
+	if _, err := w.Client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: aws.String("dying")}); err != nil {
 		t.Fatal(err)
 	}
 	w.createAddon("c", "coredns", func(in *eks.CreateAddonInput) { in.ConfigurationValues = aws.String(`{"replicaCount":3}`) })
@@ -104,14 +112,14 @@ func TestAddonRefusals(t *testing.T) {
 	w.keepAddon("c", "kube-proxy")
 	w.updateAddon("c", "kube-proxy", eks.UpdateAddonInput{})
 	w.createAddon("c", "acme_strict", func(in *eks.CreateAddonInput) { in.ConfigurationValues = aws.String("{}") })
-	if err := deleteOf("c", "acme_strict")(t.Context(), w.client); err != nil {
+	if err := deleteOf("c", "acme_strict")(t.Context(), w.Client); err != nil {
 		t.Fatal(err)
 	}
 	w.createAddon("elsewhere", "acme_strict", func(in *eks.CreateAddonInput) { in.ConfigurationValues = aws.String("{}") })
 	w.keepAddon("elsewhere", "acme_strict")
 	// Somebody's own association, in the way of add-ons in the namespace "taken".
-	taken := record.PodIdentityAssociation{Account: account, Region: region, Cluster: "c", ClusterID: w.row("c").ID, ID: "a-taken", Namespace: "taken", ServiceAccount: "node", RoleARN: podRole}
-	put(w, record.PodIdentityAssociations(w.store), taken.Key(), taken)
+	taken := record.PodIdentityAssociation{Account: ekstest.Account, Region: ekstest.Region, Cluster: "c", ClusterID: w.Row("c").ID, ID: "a-taken", Namespace: "taken", ServiceAccount: "node", RoleARN: ekstest.PodRole}
+	ekstest.Put(w.T, record.PodIdentityAssociations(w.Store), taken.Key(), taken)
 
 	const (
 		parameter   = "InvalidParameterException"
@@ -125,7 +133,7 @@ func TestAddonRefusals(t *testing.T) {
 		crossed     = "Cross-account pass role is not allowed."
 		distrust    = "Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue."
 	)
-	w.refuses([]refusal{
+	for _, r := range []refusal{
 		// Clusters, add-ons, versions.
 		{"no cluster", badAddon(func(in *eks.CreateAddonInput) { in.ClusterName = aws.String("nobody") }), missing, "No cluster found for name: nobody."},
 		{"a cluster in an update", badAddon(func(in *eks.CreateAddonInput) { in.ClusterName = aws.String("busy") }), invalid, "Cluster 'busy' is not in ACTIVE status"},
@@ -170,7 +178,7 @@ func TestAddonRefusals(t *testing.T) {
 		{"role is a policy", badRole("arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"), parameter, "…is not the ARN of an IAM role"},
 		{"role of another account", badRole("arn:aws:iam::444455556666:role/irsa"), denied, crossed},
 		{"role for an add-on that needs none", badAddon(func(in *eks.CreateAddonInput) {
-			in.ClusterName, in.AddonName, in.ServiceAccountRoleArn = aws.String("elsewhere"), aws.String("coredns"), aws.String(irsaRole)
+			in.ClusterName, in.AddonName, in.ServiceAccountRoleArn = aws.String("elsewhere"), aws.String("coredns"), aws.String(ekstest.IRSARole)
 		}), parameter, "…serviceAccountRoleArn can't be specified for addon coredns: no service account of version v"},
 
 		// Namespaces.
@@ -181,26 +189,26 @@ func TestAddonRefusals(t *testing.T) {
 
 		// Pod identity.
 		{"add-on without service accounts that take roles", badAddon(func(in *eks.CreateAddonInput) {
-			in.ClusterName, in.AddonName, in.PodIdentityAssociations = aws.String("elsewhere"), aws.String("coredns"), pairs("coredns", podRole)
+			in.ClusterName, in.AddonName, in.PodIdentityAssociations = aws.String("elsewhere"), aws.String("coredns"), pairs("coredns", ekstest.PodRole)
 		}), parameter, "Pod Identity feature is not supported for addon version: " + w.defaultVersion("coredns")},
-		{"service account that isn't the add-on's", badPods("default", podRole), parameter, "Service account default in pod identity configuration is not supported for addon acme_storage"},
-		{"service account that takes none by pod identity", badPods("legacy", podRole), parameter, "Service account legacy in pod identity configuration is not supported for addon acme_storage"},
-		{"service account twice", badPods("node", podRole, "node", podRole), parameter, "Service account node is specified more than once in pod identity configuration"},
+		{"service account that isn't the add-on's", badPods("default", ekstest.PodRole), parameter, "Service account default in pod identity configuration is not supported for addon acme_storage"},
+		{"service account that takes none by pod identity", badPods("legacy", ekstest.PodRole), parameter, "Service account legacy in pod identity configuration is not supported for addon acme_storage"},
+		{"service account twice", badPods("node", ekstest.PodRole, "node", ekstest.PodRole), parameter, "Service account node is specified more than once in pod identity configuration"},
 		{"pods' role is no ARN", badPods("node", "pods"), parameter, "roleArn pods is not the ARN of an IAM role"},
 		{"pods' role of another account", badPods("node", "arn:aws:iam::444455556666:role/pods"), denied, crossed},
 		{"pods' role does not exist", badPods("node", iam+"role/nobody"), parameter, "Role provided in the request does not exist."},
 		{"pods' role is elsewhere", badPods("node", iam+"role/teams/pods"), parameter, "Role provided in the request does not exist."},
-		{"pods' role trusts an OIDC provider", badPods("node", irsaRole), parameter, distrust},
-		{"pods' role trusts nodes", badPods("node", nodeRole), parameter, distrust},
+		{"pods' role trusts an OIDC provider", badPods("node", ekstest.IRSARole), parameter, distrust},
+		{"pods' role trusts nodes", badPods("node", ekstest.NodeRole), parameter, distrust},
 		{"pods' role can't be tagged", badPods("node", iam+"role/untagged-pods"), parameter, distrust},
-		{"the second role is bad", badPods("node", podRole, "controller", nodeRole), parameter, distrust},
+		{"the second role is bad", badPods("node", ekstest.PodRole, "controller", ekstest.NodeRole), parameter, distrust},
 		{"pods' role is for another namespace", badAddon(func(in *eks.CreateAddonInput) {
 			in.NamespaceConfig = &types.AddonNamespaceConfigRequest{Namespace: aws.String("elsewhere")}
 			in.PodIdentityAssociations = pairs("node", iam+"role/other-pods")
 		}), parameter, distrust},
 		{"service account that is taken", badAddon(func(in *eks.CreateAddonInput) {
 			in.NamespaceConfig = &types.AddonNamespaceConfigRequest{Namespace: aws.String("taken")}
-			in.PodIdentityAssociations = pairs("node", podRole)
+			in.PodIdentityAssociations = pairs("node", ekstest.PodRole)
 		}), used, "Association already exists: a-taken"},
 
 		// Updates.
@@ -218,7 +226,7 @@ func TestAddonRefusals(t *testing.T) {
 		{"update that resolves conflicts by chance", updateOf("coredns", eks.UpdateAddonInput{ResolveConflicts: "RANDOM"}), parameter, "…enum value set: [OVERWRITE, NONE, PRESERVE]"},
 		{"update to an empty role", updateOf("coredns", eks.UpdateAddonInput{ServiceAccountRoleArn: aws.String("")}), parameter, "…Value '' at 'serviceAccountRoleArn' failed to satisfy constraint: Member must have length greater than or equal to 1"},
 		{"update to a bad role", updateOf("coredns", eks.UpdateAddonInput{ServiceAccountRoleArn: aws.String("x")}), parameter, "serviceAccountRoleArn x is not the ARN of an IAM role"},
-		{"update to pods without identity", updateOf("coredns", eks.UpdateAddonInput{PodIdentityAssociations: pairs("coredns", podRole)}), parameter, "…Pod Identity feature is not supported for addon version: v"},
+		{"update to pods without identity", updateOf("coredns", eks.UpdateAddonInput{PodIdentityAssociations: pairs("coredns", ekstest.PodRole)}), parameter, "…Pod Identity feature is not supported for addon version: v"},
 
 		// Deletion, description, lists.
 		{"delete no add-on", deleteOf("c", "acme_storage"), missing, "No addon: acme_storage found in cluster: c"},
@@ -260,5 +268,7 @@ func TestAddonRefusals(t *testing.T) {
 			_, err := c.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{ClusterName: aws.String("elsewhere"), AssociationId: aws.String("a-taken")})
 			return err
 		}, missing, "…a-taken"},
-	})
+	} {
+		w.Refuses(r.name, r.do, r.code, r.message)
+	}
 }
