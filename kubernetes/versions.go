@@ -20,6 +20,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +70,13 @@ func Lookup(minor string) (Version, bool) {
 		}
 	}
 	return Version{}, false
+}
+
+// MinorNumber returns the number of a minor version: 35 of "1.35".
+func MinorNumber(minor string) int {
+	_, number, _ := strings.Cut(minor, ".")
+	n, _ := strconv.Atoi(number) // versions come from the table
+	return n
 }
 
 // Support is where a version stands in its life, in the words of the EKS API (VersionStatus).

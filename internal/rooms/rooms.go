@@ -29,6 +29,13 @@ var world = []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netl
 // reconciles nothing.
 const Controllers = "internal/controller"
 
+// eksShared are the packages below the parts of the EKS API.
+var eksShared = []string{"internal/aws/eks/exception", "internal/aws/eks/principal", "internal/aws/eks/resource",
+	"internal/aws/wire", "internal/record", "internal/store"}
+
+// eksPart is why no part of the EKS API imports another.
+const eksPart = "a part of the EKS API; what it needs of another part it is given at construction, as an interface"
+
 // Rules is the table. The longest Room that fits a package is its room.
 var Rules = []Rule{
 	{"internal/outbound", nil, world,
@@ -52,6 +59,23 @@ var Rules = []Rule{
 	{"internal/aws/ecr", []string{"internal/aws/iam", "internal/aws/wire", "internal/host/image", "internal/record",
 		"internal/region", "internal/store"}, world,
 		"the API layer of the registry: images are too large for the store, so it reads and writes them where they are"},
+
+	{"internal/aws/eks/exception", []string{"internal/aws/wire"}, world, "the errors of the EKS API, which every part returns"},
+	{"internal/aws/eks/principal", []string{"internal/aws/eks/exception", "internal/aws/iam/policy", "internal/aws/wire",
+		"internal/record", "internal/store"}, world, "the IAM users and roles that requests of the EKS API name"},
+	{"internal/aws/eks/resource", []string{"internal/aws/eks/exception", "internal/aws/eks/principal", "internal/aws/wire",
+		"internal/record", "internal/store"}, world, "what the parts of the EKS API share is below all of them"},
+	{"internal/aws/eks/accesspolicy", nil, append([]string{"github.com/aws"}, world...), "the access policies are data"},
+	{"internal/aws/eks/access", append([]string{"internal/aws/eks/accesspolicy"}, eksShared...), world, eksPart},
+	{"internal/aws/eks/addon", append([]string{"internal/aws/iam/policy", "internal/catalogue"}, eksShared...), world, eksPart},
+	{"internal/aws/eks/cluster", append([]string{"internal/aws/iam/policy", "kubernetes"}, eksShared...), world, eksPart},
+	{"internal/aws/eks/nodegroup", append([]string{"internal/ami", "internal/instancetype", "kubernetes"}, eksShared...), world,
+		eksPart},
+	{"internal/aws/eks/podidentity", eksShared, world, eksPart},
+	{"internal/aws/eks/tagging", eksShared, world, eksPart},
+	{"internal/aws/eks/update", eksShared, world, eksPart},
+	{"internal/aws/eks/ekstest", append([]string{"internal/aws/ec2", "internal/aws/eks", "internal/catalogue",
+		"internal/store/storetest", "test/awsclient"}, eksShared...), world, "the fixture of the tests of the EKS API"},
 
 	{"internal/logs/word", nil, world, "it cuts text"},
 	{"internal/logs/events", []string{"internal/durable", "internal/logs/word"}, []string{"os/exec", "github.com/aws", "k8s.io", "github.com/vishvananda/netlink"},

@@ -9,14 +9,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // The unmodified aws CLI creates a cluster, waits for it, enters it, changes it and deletes it.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	cli := awsclient.NewCLI(t, w.url, region, "eks")
+	w := ekstest.New(t)
+	cli := awsclient.NewCLI(t, w.URL, ekstest.Region, "eks")
 	kubeconfig := filepath.Join(cli.Home, "kubeconfig")
 	must := func(args ...string) map[string]any {
 		t.Helper()
@@ -37,11 +38,11 @@ func TestCLI(t *testing.T) {
 		return at
 	}
 
-	created := must("create-cluster", "--name", "ironman-2022", "--kubernetes-version", "1.35", "--role-arn", roleARN, "--resources-vpc-config", "subnetIds=subnet-a,subnet-b", "--tags", "team=a")
+	created := must("create-cluster", "--name", "ironman-2022", "--kubernetes-version", "1.35", "--role-arn", ekstest.RoleARN, "--resources-vpc-config", "subnetIds=subnet-a,subnet-b", "--tags", "team=a")
 	if got := part(created, "cluster", "status"); got != "CREATING" {
 		t.Errorf("created in status %v", got)
 	}
-	w.ready("ironman-2022")
+	w.Ready("ironman-2022")
 	must("wait", "cluster-active", "--name", "ironman-2022")
 	must("update-kubeconfig", "--name", "ironman-2022", "--kubeconfig", kubeconfig)
 	if text, err := os.ReadFile(kubeconfig); err != nil || !strings.Contains(string(text), "https://127.0.0.1:34567") || !strings.Contains(string(text), "UEVN") {
@@ -52,19 +53,19 @@ func TestCLI(t *testing.T) {
 	id, _ := part(update, "update", "id").(string)
 	cli.Refused("ResourceInUseException", ": Cannot EndpointAccessUpdate because cluster ironman-2022 currently has update "+id+" in progress",
 		"update-cluster-config", "--name", "ironman-2022", "--resources-vpc-config", "endpointPrivateAccess=true")
-	w.finish("ironman-2022", id, types.UpdateStatusSuccessful)
+	w.Finish("ironman-2022", id, types.UpdateStatusSuccessful)
 	if got := part(must("describe-cluster", "--name", "ironman-2022"), "cluster", "version"); got != "1.36" {
 		t.Errorf("version %v", got)
 	}
 
-	must("tag-resource", "--resource-arn", clusterARN+"ironman-2022", "--tags", "x=y")
-	if got := part(must("list-tags-for-resource", "--resource-arn", clusterARN+"ironman-2022"), "tags", "x"); got != "y" {
+	must("tag-resource", "--resource-arn", ekstest.ClusterARN+"ironman-2022", "--tags", "x=y")
+	if got := part(must("list-tags-for-resource", "--resource-arn", ekstest.ClusterARN+"ironman-2022"), "tags", "x"); got != "y" {
 		t.Errorf("tag %v", got)
 	}
 	if out, err := cli.Try("list-access-policies"); err == nil {
-		alice := "arn:aws:iam::" + account + ":user/alice"
+		alice := "arn:aws:iam::" + ekstest.Account + ":user/alice"
 		must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups", "dev")
-		must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", policyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
+		must("associate-access-policy", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--policy-arn", ekstest.PolicyPrefix+"AmazonEKSViewPolicy", "--access-scope", "type=namespace,namespaces=dev-*")
 		if got := part(must("describe-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice), "accessEntry", "username"); got != alice {
 			t.Errorf("user name %v", got)
 		}
@@ -76,7 +77,7 @@ func TestCLI(t *testing.T) {
 		t.Errorf("aws eks list-access-policies: %v\n%s", err, out)
 	}
 	must("delete-cluster", "--name", "ironman-2022")
-	if got := w.describe("ironman-2022").Status; got != types.ClusterStatusDeleting {
+	if got := w.Describe("ironman-2022").Status; got != types.ClusterStatusDeleting {
 		t.Errorf("deleted: %s", got)
 	}
 	cli.Refused("ResourceNotFoundException", ": No cluster found for name: nobody.", "describe-cluster", "--name", "nobody")

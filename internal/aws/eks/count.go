@@ -9,28 +9,9 @@ import (
 // CountByStatus returns how many clusters and node groups of all accounts have each status, for metrics.
 func CountByStatus(ctx context.Context, rows *store.Store) (clusters, nodegroups map[string]int, err error) {
 	s := New(Options{Store: rows})
-	all, err := s.clusters.List(ctx, "")
-	if err != nil {
+	if clusters, err = s.Clusters.CountByStatus(ctx); err != nil {
 		return nil, nil, err
 	}
-	clusters, nodegroups = map[string]int{}, map[string]int{}
-	for _, row := range all {
-		cp, last, err := s.observed(ctx, row.Value)
-		if err != nil {
-			return nil, nil, err
-		}
-		clusters[string(status(row.Value, cp, last))]++
-	}
-	groups, err := s.nodegroups.List(ctx, "")
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, row := range groups {
-		state, last, err := s.observedGroup(ctx, row.Value)
-		if err != nil {
-			return nil, nil, err
-		}
-		nodegroups[string(nodegroupStatus(row.Value, state, last))]++
-	}
-	return clusters, nodegroups, nil
+	nodegroups, err = s.Nodegroups.CountByStatus(ctx)
+	return clusters, nodegroups, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	coracle "github.com/coracle-eks/coracle/internal/aws/eks"
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -18,28 +19,28 @@ import (
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
-// Two daemons share one etcd, and each judges by its own mirror of it. Still no two updates of a cluster run at once, no name is
-// given twice, and no change is lost.
+// Two daemons share one etcd, and each judges by its own mirror of it. Still no two updates of a cluster run at once,
+// no name is given twice, and no change is lost.
 func TestTwoDaemons(t *testing.T) {
 	t.Parallel()
 	client, prefix := storetest.Client(t), storetest.Prefix(t)
 	var services []*coracle.Service
-	addons, err := openShelf()
+	addons, err := ekstest.OpenCatalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, caller: wire.Caller{Account: account, ARN: rootARN, PrincipalARN: rootARN}}
+	w := ekstest.NewUnserved(t)
 	for range 2 {
 		s, err := store.Open(t.Context(), client, store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		w.store = s
-		services = append(services, coracle.New(coracle.Options{Store: s, ServiceLinkedRoles: links{w}, Catalogue: addons}))
+		w.Store = s
+		services = append(services, coracle.New(coracle.Options{Store: s, ServiceLinkedRoles: w.ServiceLinkedRoles(), Catalogue: addons}))
 	}
-	w.seed()
-	ctx := wire.WithAuthorizer(wire.WithRegion(wire.WithCaller(t.Context(), w.caller), region), judge{w})
+	w.Seed()
+	ctx := wire.WithAuthorizer(wire.WithRegion(wire.WithCaller(t.Context(), w.Caller), ekstest.Region), w.Authorizer())
 
 	// both has both daemons do something and counts the successes; the others must be refused as in use.
 	both := func(what string, do func(context.Context, *coracle.Service, int) error) (done int) {
@@ -63,26 +64,26 @@ func TestTwoDaemons(t *testing.T) {
 	// The daemon that did not seed reads the roles and subnets once its mirror has them.
 	for _, s := range services {
 		eventually.True(t, "a daemon sees the roles and subnets", func() bool {
-			_, err := s.CreateCluster(ctx, request("warm"))
+			_, err := s.Clusters.CreateCluster(ctx, ekstest.Request("warm"))
 			var exists *types.ResourceInUseException
 			return err == nil || errors.As(err, &exists)
 		})
 	}
 	if n := both("create", func(ctx context.Context, s *coracle.Service, _ int) error {
-		_, err := s.CreateCluster(ctx, request("c"))
+		_, err := s.Clusters.CreateCluster(ctx, ekstest.Request("c"))
 		return err
 	}); n != 1 {
 		t.Errorf("created by %d daemons", n)
 	}
-	w.ready("c")
+	w.Ready("c")
 	for _, s := range services {
 		eventually.True(t, "a daemon sees the cluster ACTIVE", func() bool {
-			out, err := s.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("c")})
+			out, err := s.Clusters.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("c")})
 			return err == nil && out.Cluster.Status == types.ClusterStatusActive
 		})
 	}
 	if n := both("create an add-on", func(ctx context.Context, s *coracle.Service, i int) error {
-		_, err := s.CreateAddon(ctx, &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Tags: map[string]string{"by": string(rune('0' + i))}})
+		_, err := s.Addons.CreateAddon(ctx, &eks.CreateAddonInput{ClusterName: aws.String("c"), AddonName: aws.String("coredns"), Tags: map[string]string{"by": string(rune('0' + i))}})
 		return err
 	}); n != 1 {
 		t.Errorf("%d daemons created the add-on", n)
@@ -95,7 +96,7 @@ func TestTwoDaemons(t *testing.T) {
 			if i == 1 {
 				in = &eks.UpdateClusterConfigInput{Name: aws.String("c"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: &on}}
 			}
-			out, err := s.UpdateClusterConfig(ctx, in)
+			out, err := s.Clusters.UpdateClusterConfig(ctx, in)
 			if err == nil {
 				updates[i] = out.Update
 				return nil
@@ -114,13 +115,13 @@ func TestTwoDaemons(t *testing.T) {
 				continue
 			}
 			eventually.True(t, "the controller's daemon sees the update", func() bool {
-				_, err := record.Updates(w.store).Get(ctx, record.UpdateKey(account, region, "c", *u.Id))
+				_, err := record.Updates(w.Store).Get(ctx, record.UpdateKey(ekstest.Account, ekstest.Region, "c", *u.Id))
 				return err == nil
 			})
-			w.finish("c", *u.Id, types.UpdateStatusSuccessful)
+			w.Finish("c", *u.Id, types.UpdateStatusSuccessful)
 			for _, s := range services {
 				eventually.True(t, "a daemon sees the end of the update", func() bool {
-					out, err := s.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
+					out, err := s.Updates.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: aws.String("c"), UpdateId: u.Id})
 					return err == nil && out.Update.Status == types.UpdateStatusSuccessful
 				})
 			}
@@ -129,12 +130,12 @@ func TestTwoDaemons(t *testing.T) {
 	// Tags of both daemons are kept.
 	for round := range 10 {
 		n := both("tag", func(ctx context.Context, s *coracle.Service, i int) error {
-			_, err := s.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(clusterARN + "c"), Tags: map[string]string{string(rune('a'+round)) + string(rune('0'+i)): ""}})
+			_, err := s.Tags.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(ekstest.ClusterARN + "c"), Tags: map[string]string{string(rune('a'+round)) + string(rune('0'+i)): ""}})
 			return err
 		})
 		if n != 2 {
 			t.Errorf("%d daemons tagged", n)
 		}
 	}
-	eventually.True(t, "the tags of both daemons are there", func() bool { return len(w.row("c").Tags) == 20 })
+	eventually.True(t, "the tags of both daemons are there", func() bool { return len(w.Row("c").Tags) == 20 })
 }

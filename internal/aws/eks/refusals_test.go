@@ -9,40 +9,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"github.com/google/go-cmp/cmp"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
-	"github.com/coracle-eks/coracle/internal/store"
 )
-
-// contents is every row that the service writes, with its revision.
-func (w *world) contents() map[string]int64 {
-	w.t.Helper()
-	all := map[string]int64{}
-	collect(w, all, "cluster", record.Clusters(w.store))
-	collect(w, all, "update", record.Updates(w.store))
-	collect(w, all, "accessentry", record.AccessEntries(w.store))
-	collect(w, all, "nodegroup", record.Nodegroups(w.store))
-	collect(w, all, "addon", record.Addons(w.store))
-	collect(w, all, "association", record.PodIdentityAssociations(w.store))
-	return all
-}
-
-func collect[T any](w *world, into map[string]int64, kind string, table store.Table[T]) {
-	rows, err := table.List(w.t.Context(), "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, r := range rows {
-		into[kind+"/"+r.Key] = r.Revision
-	}
-}
 
 // cluster is a bad CreateCluster: a good one with an edit.
 func bad(edit func(*eks.CreateClusterInput)) func(context.Context, *eks.Client) error {
 	return func(ctx context.Context, c *eks.Client) error {
-		in := request("new")
+		in := ekstest.Request("new")
 		edit(in)
 		_, err := c.CreateCluster(ctx, in)
 		return err
@@ -88,20 +64,13 @@ func config(cluster string, in eks.UpdateClusterConfigInput) func(context.Contex
 	}
 }
 
-func version(cluster, to string) func(context.Context, *eks.Client) error {
-	return func(ctx context.Context, c *eks.Client) error {
-		_, err := c.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: &cluster, Version: &to})
-		return err
-	}
-}
-
 func entry(in eks.CreateAccessEntryInput) func(context.Context, *eks.Client) error {
 	return func(ctx context.Context, c *eks.Client) error {
 		if in.ClusterName == nil {
 			in.ClusterName = aws.String("c")
 		}
 		if in.PrincipalArn == nil {
-			in.PrincipalArn = aws.String("arn:aws:iam::" + account + ":role/teams/tooling/Admin")
+			in.PrincipalArn = aws.String("arn:aws:iam::" + ekstest.Account + ":role/teams/tooling/Admin")
 		}
 		_, err := c.CreateAccessEntry(ctx, &in)
 		return err
@@ -112,19 +81,12 @@ func associate(in eks.AssociateAccessPolicyInput) func(context.Context, *eks.Cli
 	return func(ctx context.Context, c *eks.Client) error {
 		in.ClusterName = aws.String("c")
 		if in.PrincipalArn == nil {
-			in.PrincipalArn = aws.String(rootARN)
+			in.PrincipalArn = aws.String(ekstest.RootARN)
 		}
 		if in.PolicyArn == nil {
-			in.PolicyArn = aws.String(policyPrefix + "AmazonEKSViewPolicy")
+			in.PolicyArn = aws.String(ekstest.PolicyPrefix + "AmazonEKSViewPolicy")
 		}
 		_, err := c.AssociateAccessPolicy(ctx, &in)
-		return err
-	}
-}
-
-func remove(cluster string) func(context.Context, *eks.Client) error {
-	return func(ctx context.Context, c *eks.Client) error {
-		_, err := c.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: &cluster})
 		return err
 	}
 }
@@ -144,38 +106,45 @@ func updateEntry(in eks.UpdateAccessEntryInput) func(context.Context, *eks.Clien
 	}
 }
 
+// refusal is a bad request, and what EKS says to it: see [ekstest.Fixture.Refuses].
+type refusal struct {
+	name          string
+	do            ekstest.Call
+	code, message string
+}
+
 // A bad request is answered with EKS's error, and changes nothing. A message that begins with "…" is only looked for.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	iam := "arn:aws:iam::" + account + ":"
-	w.create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.33") })
-	w.create("busy")
-	busy, err := w.client.UpdateClusterConfig(t.Context(), &eks.UpdateClusterConfigInput{Name: aws.String("busy"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}})
+	w := ekstest.New(t)
+	iam := "arn:aws:iam::" + ekstest.Account + ":"
+	w.Create("c", func(in *eks.CreateClusterInput) { in.Version = aws.String("1.33") })
+	w.Create("busy")
+	busy, err := w.Client.UpdateClusterConfig(t.Context(), &eks.UpdateClusterConfigInput{Name: aws.String("busy"), ZonalShiftConfig: &types.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.create("map", func(in *eks.CreateClusterInput) {
+	w.Create("map", func(in *eks.CreateClusterInput) {
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeConfigMap}
 	})
-	w.create("api", func(in *eks.CreateClusterInput) {
+	w.Create("api", func(in *eks.CreateClusterInput) {
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi}
 		in.DeletionProtection = aws.Bool(true)
 		in.Version = aws.String("1.36")
 	})
-	w.create("noded")
-	put(w, record.Nodegroups(w.store), record.NodegroupKey(account, region, "noded", "ng"), record.Nodegroup{ClusterID: w.row("noded").ID, Name: "ng"})
-	w.create("fargated")
-	put(w, record.FargateProfiles(w.store), record.FargateProfileKey(account, region, "fargated", "fp"), record.FargateProfile{ClusterID: w.row("fargated").ID, Name: "fp"})
-	if _, err := w.client.CreateCluster(t.Context(), request("creating")); err != nil {
+	w.Create("noded")
+	ekstest.Put(w.T, record.Nodegroups(w.Store), record.NodegroupKey(ekstest.Account, ekstest.Region, "noded", "ng"), record.Nodegroup{ClusterID: w.Row("noded").ID, Name: "ng"})
+	w.Create("fargated")
+	ekstest.Put(w.T, record.FargateProfiles(w.Store), record.FargateProfileKey(ekstest.Account, ekstest.Region, "fargated", "fp"), record.FargateProfile{ClusterID: w.Row("fargated").ID, Name: "fp"})
+	if _, err := w.Client.CreateCluster(t.Context(), ekstest.Request("creating")); err != nil {
 		t.Fatal(err)
 	}
-	w.create("leaving")
-	if err := remove("leaving")(t.Context(), w.client); err != nil {
+	w.Create("leaving")
+	if err := ekstest.DeleteCluster("leaving")(t.Context(), w.Client); err != nil {
 		t.Fatal(err)
 	}
 	for arn, kind := range map[string]string{iam + "role/node": "EC2_LINUX"} {
-		if _, err := w.client.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: &arn, Type: &kind}); err != nil {
+		if _, err := w.Client.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: &arn, Type: &kind}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +155,7 @@ func TestRefusals(t *testing.T) {
 		}
 		return tags
 	}
-	if err := tag(clusterARN+"busy", fifty(50))(t.Context(), w.client); err != nil {
+	if err := tag(ekstest.ClusterARN+"busy", fifty(50))(t.Context(), w.Client); err != nil {
 		t.Fatal(err)
 	}
 	const (
@@ -197,9 +166,9 @@ func TestRefusals(t *testing.T) {
 		badReq    = "BadRequestException"
 	)
 	on := func(b bool) *bool { return &b }
-	kms := "arn:aws:kms:" + region + ":" + account + ":key/1"
+	kms := "arn:aws:kms:" + ekstest.Region + ":" + ekstest.Account + ":key/1"
 
-	w.refuses([]refusal{
+	for _, r := range []refusal{
 		// Names and versions.
 		{"name begins with a hyphen", bad(func(in *eks.CreateClusterInput) { in.Name = aws.String("-x") }), parameter, "…name"},
 		{"name has a dot", bad(func(in *eks.CreateClusterInput) { in.Name = aws.String("a.b") }), parameter, "…Value 'a.b' at 'name' failed to satisfy constraint: Member must satisfy regular expression pattern"},
@@ -338,7 +307,7 @@ func TestRefusals(t *testing.T) {
 			in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{{Cidrs: []string{"10.1.0.0/16"}}}}
 		}), parameter, "…authentication mode"},
 		{"key is no ARN", badKey("my-key", "secrets"), parameter, "…not the ARN of a KMS key"},
-		{"key of another region", badKey("arn:aws:kms:us-east-1:"+account+":key/1", "secrets"), parameter, "…in the region of the cluster"},
+		{"key of another region", badKey("arn:aws:kms:us-east-1:"+ekstest.Account+":key/1", "secrets"), parameter, "…in the region of the cluster"},
 		{"encryption of something else", badKey(kms, "configmaps"), parameter, "…the only supported value is secrets"},
 		{"a key that no KMS holds", badKey(kms, "secrets"), parameter, "…KMS is not implemented by Coracle"},
 		{"encryption without a key", bad(func(in *eks.CreateClusterInput) {
@@ -359,7 +328,7 @@ func TestRefusals(t *testing.T) {
 			ResourcesVpcConfig: &types.VpcConfigRequest{EndpointPrivateAccess: on(true), SubnetIds: []string{"subnet-a", "subnet-c"}},
 		}), parameter, "Only one type of update can be allowed."},
 		{"update during an update", config("busy", eks.UpdateClusterConfigInput{DeletionProtection: on(true)}), used, "Cannot DeletionProtectionUpdate because cluster busy currently has update " + *busy.Update.Id + " in progress"},
-		{"upgrade during an update", version("busy", "1.36"), used, "Cannot VersionUpdate because cluster busy currently has update " + *busy.Update.Id + " in progress"},
+		{"upgrade during an update", ekstest.UpdateVersion("busy", "1.36"), used, "Cannot VersionUpdate because cluster busy currently has update " + *busy.Update.Id + " in progress"},
 		{"update during creation", config("creating", eks.UpdateClusterConfigInput{DeletionProtection: on(true)}), used, "…CREATING"},
 		{"update during deletion", config("leaving", eks.UpdateClusterConfigInput{DeletionProtection: on(true)}), used, "…DELETING"},
 		{"endpoints as they are", config("c", eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{EndpointPublicAccess: on(true)}}), parameter,
@@ -389,11 +358,11 @@ func TestRefusals(t *testing.T) {
 		}), parameter, "…EKS Auto Mode is not implemented by Coracle"},
 
 		// Upgrades.
-		{"upgrade to the same version", version("c", "1.33"), parameter, "Unsupported Kubernetes minor version update from 1.33 to 1.33"},
-		{"upgrade that skips", version("c", "1.35"), parameter, "Unsupported Kubernetes minor version update from 1.33 to 1.35"},
-		{"downgrade", version("api", "1.35"), parameter, "Unsupported Kubernetes minor version update from 1.36 to 1.35"},
-		{"upgrade to the unknown", version("api", "1.37"), parameter, "unsupported Kubernetes version"},
-		{"upgrade of no cluster", version("nobody", "1.36"), missing, "No cluster found for name: nobody."},
+		{"upgrade to the same version", ekstest.UpdateVersion("c", "1.33"), parameter, "Unsupported Kubernetes minor version update from 1.33 to 1.33"},
+		{"upgrade that skips", ekstest.UpdateVersion("c", "1.35"), parameter, "Unsupported Kubernetes minor version update from 1.33 to 1.35"},
+		{"downgrade", ekstest.UpdateVersion("api", "1.35"), parameter, "Unsupported Kubernetes minor version update from 1.36 to 1.35"},
+		{"upgrade to the unknown", ekstest.UpdateVersion("api", "1.37"), parameter, "unsupported Kubernetes version"},
+		{"upgrade of no cluster", ekstest.UpdateVersion("nobody", "1.36"), missing, "No cluster found for name: nobody."},
 		{"rollback", func(ctx context.Context, c *eks.Client) error {
 			_, err := c.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.34"), RollbackConfig: &types.RollbackConfig{}})
 			return err
@@ -412,19 +381,19 @@ func TestRefusals(t *testing.T) {
 		}, missing, "No node group found for name: ng."},
 
 		// Deletion.
-		{"delete no cluster", remove("nobody"), missing, "No cluster found for name: nobody."},
-		{"delete a protected cluster", remove("api"), invalid, "…deletion protection is enabled"},
-		{"delete during an update", remove("busy"), used, "Cannot delete because cluster busy currently has an update in progress"},
-		{"delete with a node group", remove("noded"), used, "Cluster has nodegroups attached"},
-		{"delete with a Fargate profile", remove("fargated"), used, "Cluster has fargate profiles attached"},
+		{"delete no cluster", ekstest.DeleteCluster("nobody"), missing, "No cluster found for name: nobody."},
+		{"delete a protected cluster", ekstest.DeleteCluster("api"), invalid, "…deletion protection is enabled"},
+		{"delete during an update", ekstest.DeleteCluster("busy"), used, "Cannot delete because cluster busy currently has an update in progress"},
+		{"delete with a node group", ekstest.DeleteCluster("noded"), used, "Cluster has nodegroups attached"},
+		{"delete with a Fargate profile", ekstest.DeleteCluster("fargated"), used, "Cluster has fargate profiles attached"},
 
 		// Access entries.
 		{"entry of no cluster", entry(eks.CreateAccessEntryInput{ClusterName: aws.String("nobody")}), missing, "No cluster found for name: nobody."},
 		{"entry under CONFIG_MAP", entry(eks.CreateAccessEntryInput{ClusterName: aws.String("map")}), invalid, "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation."},
 		{"entry of a cluster on its way out", entry(eks.CreateAccessEntryInput{ClusterName: aws.String("leaving")}), invalid, "…being deleted"},
-		{"entry that exists", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String(rootARN)}), used, "The specified access entry resource is already in use on this cluster."},
+		{"entry that exists", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String(ekstest.RootARN)}), used, "The specified access entry resource is already in use on this cluster."},
 		{"principal is no ARN", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String("alice")}), parameter, "…The specified principalArn is invalid"},
-		{"principal is a session", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String("arn:aws:sts::" + account + ":assumed-role/Admin/me")}), parameter, "…The specified principalArn is invalid"},
+		{"principal is a session", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String("arn:aws:sts::" + ekstest.Account + ":assumed-role/Admin/me")}), parameter, "…The specified principalArn is invalid"},
 		{"principal is a group", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String(iam + "group/admins")}), parameter, "…The specified principalArn is invalid"},
 		{"principal does not exist", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String(iam + "role/nobody")}), parameter, "The specified principalArn is invalid: invalid principal."},
 		{"principal without its path", entry(eks.CreateAccessEntryInput{PrincipalArn: aws.String(iam + "role/Admin")}), parameter, "The specified principalArn is invalid: invalid principal."},
@@ -454,7 +423,7 @@ func TestRefusals(t *testing.T) {
 			return err
 		}, invalid, "…authentication mode must be set"},
 		{"update a node's entry", updateEntry(eks.UpdateAccessEntryInput{PrincipalArn: aws.String(iam + "role/node"), Username: aws.String("x")}), parameter, `This operation can only be performed on Access Entries with a type of "STANDARD".`},
-		{"update to a group of Kubernetes", updateEntry(eks.UpdateAccessEntryInput{PrincipalArn: aws.String(rootARN), KubernetesGroups: []string{"system:nodes"}}), parameter, "…cannot start with system:"},
+		{"update to a group of Kubernetes", updateEntry(eks.UpdateAccessEntryInput{PrincipalArn: aws.String(ekstest.RootARN), KubernetesGroups: []string{"system:nodes"}}), parameter, "…cannot start with system:"},
 		{"update no entry", updateEntry(eks.UpdateAccessEntryInput{PrincipalArn: aws.String(iam + "user/alice")}), missing, "…could not be found"},
 
 		// Access policies.
@@ -468,11 +437,11 @@ func TestRefusals(t *testing.T) {
 		{"wildcard in the middle", associate(eks.AssociateAccessPolicyInput{AccessScope: &types.AccessScope{Type: types.AccessScopeTypeNamespace, Namespaces: []string{"a*b"}}}), parameter, "…Namespace a*b is invalid"},
 
 		// Tags, keys, pages, versions.
-		{"tag something else", tag("arn:aws:ec2:"+region+":"+account+":vpc/vpc-1", map[string]string{"a": "b"}), badReq, "…Invalid ARN"},
-		{"tag no cluster", tag(clusterARN+"nobody", map[string]string{"a": "b"}), "NotFoundException", "…could not be found"},
-		{"tag a cluster elsewhere", tag(strings.Replace(clusterARN, region, "us-east-1", 1)+"c", map[string]string{"a": "b"}), "NotFoundException", "…could not be found"},
-		{"tag beyond the limit", tag(clusterARN+"busy", map[string]string{"one-more": ""}), badReq, "…50"},
-		{"tag with a reserved key", tag(clusterARN+"c", map[string]string{"aws:x": ""}), badReq, "…reserved"},
+		{"tag something else", tag("arn:aws:ec2:"+ekstest.Region+":"+ekstest.Account+":vpc/vpc-1", map[string]string{"a": "b"}), badReq, "…Invalid ARN"},
+		{"tag no cluster", tag(ekstest.ClusterARN+"nobody", map[string]string{"a": "b"}), "NotFoundException", "…could not be found"},
+		{"tag a cluster elsewhere", tag(strings.Replace(ekstest.ClusterARN, ekstest.Region, "us-east-1", 1)+"c", map[string]string{"a": "b"}), "NotFoundException", "…could not be found"},
+		{"tag beyond the limit", tag(ekstest.ClusterARN+"busy", map[string]string{"one-more": ""}), badReq, "…50"},
+		{"tag with a reserved key", tag(ekstest.ClusterARN+"c", map[string]string{"aws:x": ""}), badReq, "…reserved"},
 		{"versions of something else", func(ctx context.Context, c *eks.Client) error {
 			_, err := c.DescribeClusterVersions(ctx, &eks.DescribeClusterVersionsInput{ClusterType: aws.String("eks-local-outposts")})
 			return err
@@ -489,71 +458,40 @@ func TestRefusals(t *testing.T) {
 			_, err := c.ListClusters(ctx, &eks.ListClustersInput{MaxResults: aws.Int32(101)})
 			return err
 		}, parameter, "…100"},
-	})
-}
-
-// refusal is a bad request, and what EKS says to it. A message that begins with "…" is only looked for.
-type refusal struct {
-	name          string
-	do            attempt
-	code, message string
-}
-
-// refuses makes bad requests. They change nothing.
-func (w *world) refuses(all []refusal) {
-	w.t.Helper()
-	status := map[string]int{"ResourceInUseException": 409, "ResourceNotFoundException": 404, "NotFoundException": 404, "AccessDeniedException": 403}
-	for _, c := range all {
-		before := w.contents()
-		err := c.do(w.t.Context(), w.client)
-		if err == nil {
-			w.t.Errorf("%s: not refused", c.name)
-			continue
-		}
-		want := status[c.code]
-		if want == 0 {
-			want = 400
-		}
-		got := failureOf(w.t, err)
-		part, contains := strings.CutPrefix(c.message, "…")
-		if got.code != c.code || got.status != want || !contains && got.message != c.message || contains && !strings.Contains(got.message, part) {
-			w.t.Errorf("%s:\n got %s %d %q\nwant %s %d %q", c.name, got.code, got.status, got.message, c.code, want, c.message)
-		}
-		if d := cmp.Diff(before, w.contents()); d != "" {
-			w.t.Errorf("%s: changed something:\n%s", c.name, d)
-		}
+	} {
+		w.Refuses(r.name, r.do, r.code, r.message)
 	}
 }
 
 // The first cluster of an account needs the permission to make EKS's service-linked role; the next does not.
 func TestServiceLinkedRoleDenied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.deny = func(t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
-	_, err := w.client.CreateCluster(t.Context(), request("c"))
-	want := failure{"InvalidRequestException", 400, "Failed to create service linked role: AWSServiceRoleForAmazonEKS due to missing permissions for 'iam:CreateServiceLinkedRole'"}
-	if got := failureOf(t, err); got != want {
+	w := ekstest.New(t)
+	w.Deny = func(t wire.Target) bool { return t.Action == "iam:CreateServiceLinkedRole" }
+	_, err := w.Client.CreateCluster(t.Context(), ekstest.Request("c"))
+	want := ekstest.Failure{Code: "InvalidRequestException", Status: 400, Message: "Failed to create service linked role: AWSServiceRoleForAmazonEKS due to missing permissions for 'iam:CreateServiceLinkedRole'"}
+	if got := ekstest.FailureOf(t, err); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if n := len(w.contents()); n != 0 || len(w.linked) != 0 {
-		t.Errorf("%d rows, service-linked roles %v", n, w.linked)
+	if n := len(w.Contents()); n != 0 || len(w.Linked) != 0 {
+		t.Errorf("%d rows, service-linked roles %v", n, w.Linked)
 	}
-	role := record.Role{Account: account, Path: "/aws-service-role/eks.amazonaws.com/", Name: "AWSServiceRoleForAmazonEKS", LinkedService: "eks.amazonaws.com"}
-	put(w, record.Roles(w.store), record.RoleKey(account, role.Name), role)
-	w.create("c")
+	role := record.Role{Account: ekstest.Account, Path: "/aws-service-role/eks.amazonaws.com/", Name: "AWSServiceRoleForAmazonEKS", LinkedService: "eks.amazonaws.com"}
+	ekstest.Put(w.T, record.Roles(w.Store), record.RoleKey(ekstest.Account, role.Name), role)
+	w.Create("c")
 }
 
 // Whoever may create clusters but not pass the role makes none, nor a service-linked role.
 func TestPassRoleDenied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.deny = func(t wire.Target) bool { return t.Action == "iam:PassRole" }
-	_, err := w.client.CreateCluster(t.Context(), request("c"))
-	f := failureOf(t, err)
-	if f.code != "AccessDeniedException" || f.status != 403 || !strings.Contains(f.message, "is not authorized to perform: iam:PassRole on resource: "+roleARN) {
+	w := ekstest.New(t)
+	w.Deny = func(t wire.Target) bool { return t.Action == "iam:PassRole" }
+	_, err := w.Client.CreateCluster(t.Context(), ekstest.Request("c"))
+	f := ekstest.FailureOf(t, err)
+	if f.Code != "AccessDeniedException" || f.Status != 403 || !strings.Contains(f.Message, "is not authorized to perform: iam:PassRole on resource: "+ekstest.RoleARN) {
 		t.Errorf("%v", f)
 	}
-	if n := len(w.contents()); n != 0 || len(w.linked) != 0 {
-		t.Errorf("%d rows, service-linked roles %v", n, w.linked)
+	if n := len(w.Contents()); n != 0 || len(w.Linked) != 0 {
+		t.Errorf("%d rows, service-linked roles %v", n, w.Linked)
 	}
 }

@@ -1,83 +1,69 @@
-// Package eks serves the Amazon EKS API.
+// Package eks serves the Amazon EKS API. It puts together the parts that do, each of which registers its operations
+// with what their callers need permission for:
 //
-// It says what is wanted and reports what is there. CreateCluster, UpdateClusterConfig and their like check a request,
-// ask whether the caller may make it, and record the cluster that it asks for ([record.Cluster]), the change on its way
-// ([record.Update]) and who is let in ([record.AccessEntry]). The control-plane controller makes it so and writes what it
-// sees ([record.ControlPlane]). DescribeCluster puts the rows together: a cluster's status is never stored, see [status].
+//   - [cluster]: clusters, their configuration, versions and insights
+//   - [nodegroup]: managed node groups
+//   - [addon]: EKS add-ons
+//   - [access]: access entries and access policies
+//   - [podidentity]: pod identity associations
+//   - [update]: update objects, of clusters, node groups and add-ons
+//   - [tagging]: tags, of all of them
 //
-// What belongs together is written together. A cluster and the access entry of its creator are one transaction, a change
-// and its update object are one transaction, and that transaction fails if anyone else has written the cluster since it
-// was judged, so that two updates never run at once.
+// No part imports another. What they share is below them: [resource] has the objects in the store and what requests are
+// authorized for, [principal] the IAM users and roles that requests name, and package exception the errors of the API.
 //
-// Managed node groups go the same way, one level down: [record.Nodegroup] is wanted, the node-group controller writes
-// [record.NodegroupState], and nodegroup.go puts them together. So do EKS add-ons: [record.Addon], [record.AddonState], addon.go; what versions there are
-// and how they are configured says the [Catalogue].
+// The API records what is wanted and describes what is there. CreateCluster, UpdateClusterConfig and the like validate
+// a request, ask whether the caller may make it, and record what it asks for; controllers carry it out and write what
+// they observe. What belongs together is written together: a cluster and the access entry of its creator are one
+// transaction, and so are a change and its update object, which fails if anyone else has written the cluster since the
+// request was checked. Two updates of a cluster therefore never run at once.
 //
 // https://docs.aws.amazon.com/eks/latest/APIReference/Welcome.html
 package eks
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/coracle-eks/coracle/internal/aws/eks/access"
+	"github.com/coracle-eks/coracle/internal/aws/eks/addon"
+	"github.com/coracle-eks/coracle/internal/aws/eks/cluster"
+	"github.com/coracle-eks/coracle/internal/aws/eks/nodegroup"
+	"github.com/coracle-eks/coracle/internal/aws/eks/podidentity"
+	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/eks/tagging"
+	"github.com/coracle-eks/coracle/internal/aws/eks/update"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// servicePrincipal is how EKS calls itself in trust policies and in iam:PassedToService.
-const servicePrincipal = "eks.amazonaws.com"
+// NodegroupQuota is the variable of the environment that raises the quota of managed node groups, as a request to
+// Service Quotas does on AWS.
+const NodegroupQuota = nodegroup.QuotaVariable
 
-// ServiceLinkedRoles makes the role through which a service acts in an account, such as AWSServiceRoleForAmazonEKS.
-type ServiceLinkedRoles interface {
-	// Ensure makes the service-linked role of service ("eks.amazonaws.com") in account unless it is there.
-	Ensure(ctx context.Context, account, service string) error
-}
+// Catalogue is what is known about add-ons.
+type Catalogue = addon.Catalogue
 
 // Options are what a Service needs.
 type Options struct {
 	Store              *store.Store
-	ServiceLinkedRoles ServiceLinkedRoles
-	EC2                EC2
-	Catalogue          Catalogue // of add-ons
-	// NodegroupsPerCluster is the quota of managed node groups, [DefaultNodegroupsPerCluster] unless set.
+	ServiceLinkedRoles principal.ServiceLinkedRoles
+	EC2                nodegroup.EC2
+	Catalogue          Catalogue
+	// NodegroupsPerCluster is the quota of managed node groups, [nodegroup.DefaultPerCluster] unless set.
 	NodegroupsPerCluster int
 	Now                  func() time.Time // time.Now unless set
 }
 
 // Service serves the EKS API. It is safe for concurrent use.
 type Service struct {
-	store           *store.Store
-	clusters        store.Table[record.Cluster]
-	controlPlanes   store.Table[record.ControlPlane]
-	updates         store.Table[record.Update]
-	accessEntries   store.Table[record.AccessEntry]
-	nodegroups      store.Table[record.Nodegroup]
-	nodegroupStates store.Table[record.NodegroupState]
-	addons          store.Table[record.Addon]
-	addonStates     store.Table[record.AddonState]
-	associations    store.Table[record.PodIdentityAssociation]
-	fargateProfiles store.Table[record.FargateProfile]
-	subnets         store.Table[record.Subnet]
-	securityGroups  store.Table[record.SecurityGroup]
-	vpcs            store.Table[record.VPC]
-	roles           store.Table[record.Role]
-	users           store.Table[record.User]
-	linked          ServiceLinkedRoles
-	ec2             EC2
-	catalogue       Catalogue
-
-	launchTemplates        store.Table[record.LaunchTemplate]
-	launchTemplateNames    store.Table[record.LaunchTemplateName]
-	launchTemplateVersions store.Table[record.LaunchTemplateVersion]
-	keyPairNames           store.Table[record.KeyPairName]
-	nodegroupsPerCluster   int
-
-	now func() time.Time
+	Access      *access.Service
+	Addons      *addon.Service
+	Clusters    *cluster.Service
+	Nodegroups  *nodegroup.Service
+	PodIdentity *podidentity.Service
+	Tags        *tagging.Service
+	Updates     *update.Service
 }
 
 // New returns the service over the tables of o.Store.
@@ -85,119 +71,33 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.NodegroupsPerCluster == 0 {
-		o.NodegroupsPerCluster = DefaultNodegroupsPerCluster
-	}
+	records := resource.NewRecords(o.Store, o.Now)
+	principals := principal.NewDirectory(o.Store, o.ServiceLinkedRoles)
+	entries := access.New(records, principals)
+	nodegroups := nodegroup.New(nodegroup.Options{
+		Records: records, Principals: principals, EC2: o.EC2, PerCluster: o.NodegroupsPerCluster,
+	})
 	return &Service{
-		store:           o.Store,
-		clusters:        record.Clusters(o.Store),
-		controlPlanes:   record.ControlPlanes(o.Store),
-		updates:         record.Updates(o.Store),
-		accessEntries:   record.AccessEntries(o.Store),
-		nodegroups:      record.Nodegroups(o.Store),
-		nodegroupStates: record.NodegroupStates(o.Store),
-		addons:          record.Addons(o.Store),
-		addonStates:     record.AddonStates(o.Store),
-		associations:    record.PodIdentityAssociations(o.Store),
-		fargateProfiles: record.FargateProfiles(o.Store),
-		subnets:         record.Subnets(o.Store),
-		securityGroups:  record.SecurityGroups(o.Store),
-		vpcs:            record.VPCs(o.Store),
-		roles:           record.Roles(o.Store),
-		users:           record.Users(o.Store),
-		linked:          o.ServiceLinkedRoles,
-		ec2:             o.EC2,
-		catalogue:       o.Catalogue,
-
-		launchTemplates:        record.LaunchTemplates(o.Store),
-		launchTemplateNames:    record.LaunchTemplateNames(o.Store),
-		launchTemplateVersions: record.LaunchTemplateVersions(o.Store),
-		keyPairNames:           record.KeyPairNames(o.Store),
-		nodegroupsPerCluster:   o.NodegroupsPerCluster,
-
-		now: o.Now,
+		Access: entries,
+		Addons: addon.New(records, principals, o.Catalogue),
+		Clusters: cluster.New(cluster.Options{
+			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
+		}),
+		Nodegroups:  nodegroups,
+		PodIdentity: podidentity.New(records),
+		Tags:        tagging.New(records),
+		Updates:     update.New(records),
 	}
 }
 
 // Register serves the operations.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelastickubernetesservice.html
 func (s *Service) Register(mux *wire.Mux) {
-	for _, handlers := range [][]wire.Handler{
-		s.accessEntryHandlers(),
-		s.accessPolicyHandlers(),
-		s.addonHandlers(),
-		s.addonCreateHandlers(),
-		s.addonDeleteHandlers(),
-		s.addonUpdateHandlers(),
-		s.addonVersionHandlers(),
-		s.attachedHandlers(),
-		s.clusterHandlers(),
-		s.clusterConfigHandlers(),
-		s.clusterCreateHandlers(),
-		s.clusterDeleteHandlers(),
-		s.insightHandlers(),
-		s.nodegroupHandlers(),
-		s.nodegroupCreateHandlers(),
-		s.nodegroupDeleteHandlers(),
-		s.nodegroupUpdateHandlers(),
-		s.nodegroupVersionHandlers(),
-		s.podIdentityHandlers(),
-		s.tagHandlers(),
-		s.updateHandlers(),
-		s.clusterVersionHandlers(),
-	} {
-		mux.Register(wire.EKS, handlers...)
-	}
+	s.Access.Register(mux)
+	s.Addons.Register(mux)
+	s.Clusters.Register(mux)
+	s.Nodegroups.Register(mux)
+	s.PodIdentity.Register(mux)
+	s.Tags.Register(mux)
+	s.Updates.Register(mux)
 }
-
-// place is where a request is made: an account in a region.
-type place struct{ account, region string }
-
-func placeOf(ctx context.Context) place {
-	return place{account: wire.CallerFrom(ctx).Account, region: wire.RegionFrom(ctx)}
-}
-
-func (p place) clusterKey(name string) string { return record.ClusterKey(p.account, p.region, name) }
-
-func (p place) clusterARN(name string) string {
-	return record.Cluster{Account: p.account, Region: p.region, Name: name}.ARN()
-}
-
-// cluster is the caller's cluster of that name, or a ResourceNotFoundException.
-func (s *Service) cluster(ctx context.Context, name string) (store.Row[record.Cluster], error) {
-	row, err := s.clusters.Get(ctx, placeOf(ctx).clusterKey(name))
-	if errors.Is(err, store.ErrNotFound) {
-		return row, clusterNotFound(name)
-	}
-	return row, err
-}
-
-// rowsOf are the rows of a table that belong to a cluster, and not to an earlier one of its name; id says of which cluster a row is.
-func rowsOf[T any](ctx context.Context, table store.Table[T], c record.Cluster, id func(T) string) ([]store.Row[T], error) {
-	rows, err := table.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	return slices.DeleteFunc(rows, func(r store.Row[T]) bool { return id(r.Value) != c.ID }), err
-}
-
-// valuesOf is rowsOf for who only reads.
-func valuesOf[T any](ctx context.Context, table store.Table[T], c record.Cluster, id func(T) string) ([]T, error) {
-	rows, err := rowsOf(ctx, table, c, id)
-	var values []T
-	for _, r := range rows {
-		values = append(values, r.Value)
-	}
-	return values, err
-}
-
-// seen is what was observed of something: nothing, when there is no row yet, or one of something earlier with that key.
-func seen[T any](ctx context.Context, table store.Table[T], key string, mine func(T) bool) (state T, err error) {
-	row, err := table.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !mine(row.Value) {
-		return state, nil
-	}
-	return row.Value, err
-}
-
-// timestamp is now as the API shows it: in UTC, to the millisecond.
-func (s *Service) timestamp() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
-
-func newUUID() string { return uuid.NewString() }

@@ -11,26 +11,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/ekstest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
-
-// own is what the service says of a target: without wire's global condition keys.
-func own(t wire.Target) map[string]string {
-	out := map[string]string{}
-	for k, v := range t.Conditions {
-		if strings.HasPrefix(k, "eks:") || strings.HasPrefix(k, "aws:ResourceTag/") || strings.HasPrefix(k, "aws:RequestTag/") || k == "aws:TagKeys" {
-			out[k] = strings.Join(v, " ")
-		}
-	}
-	return out
-}
 
 // Policies see the resource and the condition keys of the service authorization reference.
 func TestTargets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := ekstest.New(t)
 	ctx := t.Context()
-	w.create("c", func(in *eks.CreateClusterInput) {
+	w.Create("c", func(in *eks.CreateClusterInput) {
 		in.Tags = map[string]string{"team": "a", "env": "dev"}
 		in.Version = aws.String("1.35")
 		in.AccessConfig = &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi, BootstrapClusterCreatorAdminPermissions: aws.Bool(true)}
@@ -40,54 +30,54 @@ func TestTargets(t *testing.T) {
 		in.ComputeConfig = &types.ComputeConfigRequest{Enabled: aws.Bool(false)}
 		in.DeletionProtection = aws.Bool(false)
 	})
-	alice := "arn:aws:iam::" + account + ":user/alice"
-	_, _ = w.client.ListClusters(ctx, &eks.ListClustersInput{})
-	_, _ = w.client.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.37")})
-	_, _ = w.client.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi}})
-	_, _ = w.client.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: &alice, KubernetesGroups: []string{"g1", "g2"}, Tags: map[string]string{"t": "v"}})
-	_, _ = w.client.AssociateAccessPolicy(ctx, &eks.AssociateAccessPolicyInput{
-		ClusterName: aws.String("c"), PrincipalArn: &alice, PolicyArn: aws.String(policyPrefix + "AmazonEKSViewPolicy"), AccessScope: &types.AccessScope{Type: types.AccessScopeTypeNamespace, Namespaces: []string{"a"}},
+	alice := "arn:aws:iam::" + ekstest.Account + ":user/alice"
+	_, _ = w.Client.ListClusters(ctx, &eks.ListClustersInput{})
+	_, _ = w.Client.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.37")})
+	_, _ = w.Client.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: aws.String("c"), AccessConfig: &types.UpdateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApi}})
+	_, _ = w.Client.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: &alice, KubernetesGroups: []string{"g1", "g2"}, Tags: map[string]string{"t": "v"}})
+	_, _ = w.Client.AssociateAccessPolicy(ctx, &eks.AssociateAccessPolicyInput{
+		ClusterName: aws.String("c"), PrincipalArn: &alice, PolicyArn: aws.String(ekstest.PolicyPrefix + "AmazonEKSViewPolicy"), AccessScope: &types.AccessScope{Type: types.AccessScopeTypeNamespace, Namespaces: []string{"a"}},
 	})
-	described, err := w.client.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: &alice})
+	described, err := w.Client.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: &alice})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = w.client.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(roleARN)})
-	_, _ = w.client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(clusterARN + "c"), Tags: map[string]string{"x": "y"}})
-	_, _ = w.client.UntagResource(ctx, &eks.UntagResourceInput{ResourceArn: aws.String(clusterARN + "c"), TagKeys: []string{"x"}})
-	_, _ = w.client.DescribeInsight(ctx, &eks.DescribeInsightInput{ClusterName: aws.String("nobody"), Id: aws.String("i")})
+	_, _ = w.Client.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: aws.String("c"), PrincipalArn: aws.String(ekstest.RoleARN)})
+	_, _ = w.Client.TagResource(ctx, &eks.TagResourceInput{ResourceArn: aws.String(ekstest.ClusterARN + "c"), Tags: map[string]string{"x": "y"}})
+	_, _ = w.Client.UntagResource(ctx, &eks.UntagResourceInput{ResourceArn: aws.String(ekstest.ClusterARN + "c"), TagKeys: []string{"x"}})
+	_, _ = w.Client.DescribeInsight(ctx, &eks.DescribeInsightInput{ClusterName: aws.String("nobody"), Id: aws.String("i")})
 
-	entryARN := "arn:aws:eks:" + region + ":" + account + ":access-entry/c/"
+	entryARN := "arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":access-entry/c/"
 	for action, want := range map[string]struct {
 		resource   string
 		conditions map[string]string
 	}{
 		"ListClusters": {"*", map[string]string{}},
-		"CreateCluster": {clusterARN + "c", map[string]string{
+		"CreateCluster": {ekstest.ClusterARN + "c", map[string]string{
 			"aws:RequestTag/team": "a", "aws:RequestTag/env": "dev", "aws:TagKeys": "env team", "eks:kubernetesVersion": "1.35", "eks:authenticationMode": "API",
 			"eks:bootstrapClusterCreatorAdminPermissions": "true", "eks:endpointPrivateAccess": "true", "eks:loggingType/api": "true",
 			"eks:supportType": "EXTENDED", "eks:computeConfigEnabled": "false", "eks:deletionProtection": "false",
 		}},
-		"UpdateClusterVersion": {clusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "eks:kubernetesVersion": "1.37"}},
-		"UpdateClusterConfig":  {clusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "eks:authenticationMode": "API"}},
-		"CreateAccessEntry": {clusterARN + "c", map[string]string{
+		"UpdateClusterVersion": {ekstest.ClusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "eks:kubernetesVersion": "1.37"}},
+		"UpdateClusterConfig":  {ekstest.ClusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "eks:authenticationMode": "API"}},
+		"CreateAccessEntry": {ekstest.ClusterARN + "c", map[string]string{
 			"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "aws:RequestTag/t": "v", "aws:TagKeys": "t", "eks:clusterName": "c",
 			"eks:principalArn": alice, "eks:accessEntryType": "STANDARD", "eks:kubernetesGroups": "g1 g2",
 		}},
 		"AssociateAccessPolicy": {*described.AccessEntry.AccessEntryArn, map[string]string{
 			"aws:ResourceTag/t": "v", "eks:clusterName": "c", "eks:principalArn": alice, "eks:accessEntryType": "STANDARD", "eks:kubernetesGroups": "g1 g2", "eks:username": alice,
-			"eks:policyArn": policyPrefix + "AmazonEKSViewPolicy", "eks:accessScope": "namespace", "eks:namespaces": "a",
+			"eks:policyArn": ekstest.PolicyPrefix + "AmazonEKSViewPolicy", "eks:accessScope": "namespace", "eks:namespaces": "a",
 		}},
-		"DeleteAccessEntry": {entryARN + "role/" + account + "/eks-service/*", map[string]string{"eks:clusterName": "c", "eks:principalArn": roleARN}},
-		"TagResource":       {clusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "aws:RequestTag/x": "y", "aws:TagKeys": "x"}},
-		"UntagResource":     {clusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "aws:ResourceTag/x": "y", "aws:TagKeys": "x"}},
-		"DescribeInsight":   {clusterARN + "nobody", map[string]string{}},
+		"DeleteAccessEntry": {entryARN + "role/" + ekstest.Account + "/eks-service/*", map[string]string{"eks:clusterName": "c", "eks:principalArn": ekstest.RoleARN}},
+		"TagResource":       {ekstest.ClusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "aws:RequestTag/x": "y", "aws:TagKeys": "x"}},
+		"UntagResource":     {ekstest.ClusterARN + "c", map[string]string{"aws:ResourceTag/team": "a", "aws:ResourceTag/env": "dev", "aws:ResourceTag/x": "y", "aws:TagKeys": "x"}},
+		"DescribeInsight":   {ekstest.ClusterARN + "nobody", map[string]string{}},
 	} {
-		got := w.target("eks:" + action)
+		got := w.Target("eks:" + action)
 		if got.Resource != want.resource {
 			t.Errorf("%s is asked on %s, want %s", action, got.Resource, want.resource)
 		}
-		if d := cmp.Diff(want.conditions, own(got)); d != "" {
+		if d := cmp.Diff(want.conditions, ekstest.OwnConditions(got)); d != "" {
 			t.Errorf("%s: condition keys (-want +got):\n%s", action, d)
 		}
 	}
@@ -96,42 +86,42 @@ func TestTargets(t *testing.T) {
 // Every operation is refused to whom no policy allows it, before anything is looked at.
 func TestDenied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.deny = func(wire.Target) bool { return true }
+	w := ekstest.New(t)
+	w.Deny = func(wire.Target) bool { return true }
 	c := aws.String("nobody")
 	ctx := t.Context()
 	calls := map[string]func() error{
-		"CreateCluster":   func() error { _, err := w.client.CreateCluster(ctx, request("nobody")); return err },
-		"DescribeCluster": func() error { _, err := w.client.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: c}); return err },
-		"ListClusters":    func() error { _, err := w.client.ListClusters(ctx, &eks.ListClustersInput{}); return err },
-		"DeleteCluster":   func() error { _, err := w.client.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: c}); return err },
+		"CreateCluster":   func() error { _, err := w.Client.CreateCluster(ctx, ekstest.Request("nobody")); return err },
+		"DescribeCluster": func() error { _, err := w.Client.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: c}); return err },
+		"ListClusters":    func() error { _, err := w.Client.ListClusters(ctx, &eks.ListClustersInput{}); return err },
+		"DeleteCluster":   func() error { _, err := w.Client.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: c}); return err },
 		"UpdateClusterConfig": func() error {
-			_, err := w.client.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: c})
+			_, err := w.Client.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: c})
 			return err
 		},
-		"UpdateClusterVersion": func() error { return version("nobody", "1.36")(ctx, w.client) },
+		"UpdateClusterVersion": func() error { return ekstest.UpdateVersion("nobody", "1.36")(ctx, w.Client) },
 		"DescribeClusterVersions": func() error {
-			_, err := w.client.DescribeClusterVersions(ctx, &eks.DescribeClusterVersionsInput{})
+			_, err := w.Client.DescribeClusterVersions(ctx, &eks.DescribeClusterVersionsInput{})
 			return err
 		},
 		"ListNodegroups": func() error {
-			_, err := w.client.ListNodegroups(ctx, &eks.ListNodegroupsInput{ClusterName: c})
+			_, err := w.Client.ListNodegroups(ctx, &eks.ListNodegroupsInput{ClusterName: c})
 			return err
 		},
-		"ListAccessPolicies": func() error { _, err := w.client.ListAccessPolicies(ctx, &eks.ListAccessPoliciesInput{}); return err },
+		"ListAccessPolicies": func() error { _, err := w.Client.ListAccessPolicies(ctx, &eks.ListAccessPoliciesInput{}); return err },
 		"DescribeAccessEntry": func() error {
-			_, err := w.client.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: c, PrincipalArn: aws.String(rootARN)})
+			_, err := w.Client.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: c, PrincipalArn: aws.String(ekstest.RootARN)})
 			return err
 		},
-		"TagResource": func() error { return tag(clusterARN+"nobody", map[string]string{"a": "b"})(ctx, w.client) },
+		"TagResource": func() error { return tag(ekstest.ClusterARN+"nobody", map[string]string{"a": "b"})(ctx, w.Client) },
 	}
 	for _, action := range slices.Sorted(maps.Keys(calls)) {
-		f := failureOf(t, calls[action]())
-		if f.code != "AccessDeniedException" || f.status != 403 || !strings.HasPrefix(f.message, "User: "+rootARN+" is not authorized to perform: eks:"+action+" on resource: ") {
+		f := ekstest.FailureOf(t, calls[action]())
+		if f.Code != "AccessDeniedException" || f.Status != 403 || !strings.HasPrefix(f.Message, "User: "+ekstest.RootARN+" is not authorized to perform: eks:"+action+" on resource: ") {
 			t.Errorf("%s: %v", action, f)
 		}
 	}
-	if n := len(w.contents()); n != 0 {
+	if n := len(w.Contents()); n != 0 {
 		t.Errorf("%d rows", n)
 	}
 }

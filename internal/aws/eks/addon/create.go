@@ -1,0 +1,155 @@
+package addon
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// createHandlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) createHandlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.CreateAddon, func(
+			ctx context.Context, action string, in *eks.CreateAddonInput,
+		) ([]wire.Target, error) {
+			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) })
+		}),
+	}
+}
+
+// CreateAddon records an add-on in CREATING; the add-on controller makes it ACTIVE. One whose creation failed may be
+// created again, with what this request says: it is the same add-on, tried once more.
+func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*eks.CreateAddonOutput, error) {
+	about := exception.About{Cluster: aws.ToString(in.ClusterName), Addon: aws.ToString(in.AddonName)}
+	hash := wire.Fingerprint(in)
+	for {
+		c, err := s.Cluster(ctx, about.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		old, err := s.Addons.Copy(ctx, record.AddonKey(c.Value.Account, c.Value.Region, about.Cluster, about.Addon))
+		there := err == nil
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		again := there && old.Value.ClusterID == c.Value.ID // else it was left by an earlier cluster of that name
+		if again {
+			same, err := wire.Repeated(
+				ctx, in.ClientRequestToken, hash, old.Value.ClientRequestToken, old.Value.RequestHash,
+			)
+			if err != nil {
+				return nil, err
+			}
+			if same {
+				return s.describeCreated(ctx, old.Value)
+			}
+			if err := s.mustHaveFailed(ctx, old.Value, about); err != nil {
+				return nil, err
+			}
+		}
+		active, err := s.ActiveCluster(ctx, c.Value, about)
+		if err != nil {
+			return nil, err
+		}
+		a, err := s.newAddon(ctx, active, about, in)
+		if err != nil {
+			return nil, err
+		}
+		if again {
+			a.ID, a.CreatedAt, a.Change = old.Value.ID, old.Value.CreatedAt, old.Value.Change+1
+		}
+		ops, err := s.associate(ctx, &a, about, in.PodIdentityAssociations)
+		if err != nil {
+			return nil, err
+		}
+		a.ClientRequestToken, a.RequestHash = aws.ToString(in.ClientRequestToken), hash
+		op := s.Addons.CreateOp(a.Key(), a)
+		if there {
+			old.Value = a
+			op = s.Addons.UpdateOp(old)
+		}
+		// The cluster must not be deleted or upgraded in between.
+		err = s.Store.Txn(ctx, append(ops, s.Clusters.CheckOp(c), op)...)
+		if resource.LostRace(err) {
+			continue // see whether somebody made this very add-on
+		} else if err != nil {
+			return nil, err
+		}
+		return s.describeCreated(ctx, a)
+	}
+}
+
+func (s *Service) describeCreated(ctx context.Context, a record.Addon) (*eks.CreateAddonOutput, error) {
+	out, err := s.describe(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.CreateAddonOutput{Addon: out}, nil
+}
+
+// mustHaveFailed refuses to create an add-on that is there, unless it failed to come up.
+func (s *Service) mustHaveFailed(ctx context.Context, a record.Addon, about exception.About) error {
+	state, last, err := s.observe(ctx, a)
+	if err != nil {
+		return err
+	}
+	if status(a, state, last) != types.AddonStatusCreateFailed {
+		return about.InUse("Addon already exists.")
+	}
+	return nil
+}
+
+// newAddon is the add-on that a request asks for, checked; but for its pod identity associations.
+func (s *Service) newAddon(
+	ctx context.Context, c record.Cluster, about exception.About, in *eks.CreateAddonInput,
+) (record.Addon, error) {
+	var none record.Addon
+	entry, version, err := s.version(about, c.Version, in.AddonVersion)
+	if err != nil {
+		return none, err
+	}
+	now := s.Timestamp()
+	a := record.Addon{
+		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: entry.Name, ID: uuid.NewString(),
+		CreatedAt: now, ModifiedAt: now,
+		Publisher: entry.Publisher, Owner: entry.Owner, Marketplace: entry.Marketplace, Tags: in.Tags, Change: 1,
+		Wanted: record.AddonConfig{
+			Version: version.Version, Namespace: entry.DefaultNamespace,
+			Configuration: aws.ToString(in.ConfigurationValues), Conflicts: orNone(in.ResolveConflicts),
+		},
+	}
+	if fault := resource.TagFault(in.Tags); fault != "" {
+		return none, about.InvalidParameter("%s", fault)
+	}
+	if in.NamespaceConfig != nil && in.NamespaceConfig.Namespace != nil {
+		a.Wanted.Namespace = *in.NamespaceConfig.Namespace
+		if faults := validation.IsDNS1123Label(a.Wanted.Namespace); len(faults) > 0 {
+			return none, about.InvalidParameter(
+				"Namespace %s in namespaceConfig is invalid: %s", a.Wanted.Namespace, faults[0],
+			)
+		}
+	}
+	if err := checkConfiguration(about, version, a.Wanted.Configuration); err != nil {
+		return none, err
+	}
+	a.Wanted.ServiceAccountRoleARN, err = s.serviceAccountRole(ctx, a, about, version, in.ServiceAccountRoleArn)
+	return a, err
+}
+
+func orNone(r types.ResolveConflicts) types.ResolveConflicts {
+	if r == "" {
+		return types.ResolveConflictsNone
+	}
+	return r
+}

@@ -1,0 +1,244 @@
+// Package cluster serves the operations of the EKS API on clusters, their configuration, versions and insights.
+//
+// What is wanted is recorded here: the cluster ([record.Cluster]), the change under way ([record.Update]) and the
+// access of its creator. The control-plane controller carries it out and writes what it observes
+// ([record.ControlPlane]). DescribeCluster puts the two together: a cluster's status is never stored, see
+// [resource.ClusterStatus].
+//
+// https://docs.aws.amazon.com/eks/latest/userguide/clusters.html
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/kubernetes"
+)
+
+// AccessEntries gives clusters the access entry of their creator.
+type AccessEntries interface {
+	// CreatorEntryOp returns what makes the creator of a cluster its administrator, to be written with the cluster.
+	CreatorEntryOp(c record.Cluster) store.Op
+}
+
+// Nodegroups knows the versions of nodes.
+type Nodegroups interface {
+	// TooOldFor names the node groups of a cluster whose nodes could not follow it to a minor version; "" without any.
+	TooOldFor(ctx context.Context, version string, c record.Cluster) (string, error)
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Records       *resource.Records
+	Principals    *principal.Directory
+	AccessEntries AccessEntries
+	Nodegroups    Nodegroups
+}
+
+// Service serves the operations on clusters.
+type Service struct {
+	*resource.Records
+	principals      *principal.Directory
+	accessEntries   AccessEntries
+	nodegroups      Nodegroups
+	fargateProfiles store.Table[record.FargateProfile]
+	subnets         store.Table[record.Subnet]
+	securityGroups  store.Table[record.SecurityGroup]
+	vpcs            store.Table[record.VPC]
+}
+
+// New returns the service over the records.
+func New(o Options) *Service {
+	rows := o.Records.Store
+	return &Service{
+		Records:         o.Records,
+		principals:      o.Principals,
+		accessEntries:   o.AccessEntries,
+		nodegroups:      o.Nodegroups,
+		fargateProfiles: record.FargateProfiles(rows),
+		subnets:         record.Subnets(rows),
+		securityGroups:  record.SecurityGroups(rows),
+		vpcs:            record.VPCs(rows),
+	}
+}
+
+// Register serves the operations.
+func (s *Service) Register(mux *wire.Mux) {
+	for _, handlers := range [][]wire.Handler{
+		s.handlers(),
+		s.attachedHandlers(),
+		s.configHandlers(),
+		s.createHandlers(),
+		s.deleteHandlers(),
+		s.insightHandlers(),
+		s.versionHandlers(),
+	} {
+		mux.Register(wire.EKS, handlers...)
+	}
+}
+
+// CountByStatus returns how many clusters of all accounts have each status.
+func (s *Service) CountByStatus(ctx context.Context) (map[string]int, error) {
+	rows, err := s.Clusters.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for _, row := range rows {
+		cp, last, err := s.Observe(ctx, row.Value)
+		if err != nil {
+			return nil, err
+		}
+		counts[string(resource.ClusterStatus(row.Value, cp, last))]++
+	}
+	return counts, nil
+}
+
+// handlers are the operations of this file, each with what its caller needs permission for.
+func (s *Service) handlers() []wire.Handler {
+	return []wire.Handler{
+		wire.Handle(s.DescribeCluster, func(
+			ctx context.Context, action string, in *eks.DescribeClusterInput,
+		) ([]wire.Target, error) {
+			return s.OnCluster(ctx, action, in.Name)
+		}),
+		wire.Handle(s.ListClusters, wire.OnAll),
+	}
+}
+
+// DescribeCluster describes a cluster. Tools poll it, so it costs a few lookups in memory and nothing that grows. A
+// waiter is answered when there is something to tell.
+func (s *Service) DescribeCluster(
+	ctx context.Context, in *eks.DescribeClusterInput,
+) (*eks.DescribeClusterOutput, error) {
+	if err := s.await(ctx, aws.ToString(in.Name)); err != nil {
+		return nil, err
+	}
+	row, err := s.Cluster(ctx, aws.ToString(in.Name))
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.describe(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	return &eks.DescribeClusterOutput{Cluster: out}, nil
+}
+
+// ListClusters lists the names of the clusters in the caller's account and region.
+func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
+	at := resource.PlaceOf(ctx)
+	rows, err := s.Clusters.List(ctx, store.Prefix(at.Account, at.Region))
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := wire.Page(
+		ctx, rows, in.MaxResults, in.NextToken, func(r store.Row[record.Cluster]) string { return r.Value.Name },
+	)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(page))
+	for i, r := range page {
+		names[i] = r.Value.Name
+	}
+	return &eks.ListClustersOutput{Clusters: names, NextToken: next}, nil
+}
+
+// servedVersion is the minor version that describe shows: as on EKS the old one until an upgrade has succeeded.
+func servedVersion(c record.Cluster, last record.Update) string {
+	if last.Type == types.UpdateTypeVersionUpdate && last.Status == types.UpdateStatusInProgress {
+		return last.PreviousVersion
+	}
+	return c.WantedVersion(last)
+}
+
+// describe is the cluster as the API shows it.
+func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluster, error) {
+	cp, last, err := s.Observe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	version := servedVersion(c, last)
+	out := &types.Cluster{
+		Name:               new(c.Name),
+		Arn:                new(c.ARN()),
+		CreatedAt:          new(c.CreatedAt),
+		Version:            new(version),
+		PlatformVersion:    new(platformVersion(version)),
+		RoleArn:            new(c.RoleARN),
+		Status:             resource.ClusterStatus(c, cp, last),
+		ResourcesVpcConfig: vpcConfig(c, cp),
+		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{
+			IpFamily:             c.IPFamily,
+			ServiceIpv4Cidr:      resource.OrNil(c.ServiceIPv4CIDR),
+			ServiceIpv6Cidr:      resource.OrNil(c.ServiceIPv6CIDR),
+			ElasticLoadBalancing: c.ElasticLB,
+		},
+		Logging:                     logging(c.LoggingTypes),
+		CertificateAuthority:        &types.Certificate{},
+		AccessConfig:                &types.AccessConfigResponse{AuthenticationMode: c.AuthenticationMode},
+		UpgradePolicy:               &types.UpgradePolicyResponse{SupportType: c.SupportType},
+		DeletionProtection:          new(c.DeletionProtection),
+		ZonalShiftConfig:            &types.ZonalShiftConfigResponse{Enabled: new(c.ZonalShift)},
+		ComputeConfig:               c.ComputeConfig,
+		StorageConfig:               c.StorageConfig,
+		RemoteNetworkConfig:         c.RemoteNetwork,
+		ControlPlaneScalingConfig:   &types.ControlPlaneScalingConfig{Tier: c.ControlPlaneTier},
+		KubeApiServerConfig:         apiServerConfig(c.KubeAPIServer),
+		KubeControllerManagerConfig: controllerManagerConfig(c.KubeController),
+		KubeSchedulerConfig:         schedulerConfig(c.KubeScheduler),
+		Health:                      health(cp),
+		Tags:                        c.Tags,
+	}
+	if out.Tags == nil {
+		out.Tags = map[string]string{}
+	}
+	if cp.Ready {
+		out.Endpoint = new(cp.Endpoint)
+		out.CertificateAuthority.Data = new(base64.StdEncoding.EncodeToString(cp.CertificateAuthority))
+		out.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: new(c.Issuer())}}
+	}
+	return out, nil
+}
+
+// platformVersion is the EKS platform version that goes with a minor version.
+func platformVersion(version string) string {
+	v, _ := kubernetes.Lookup(version)
+	return v.PlatformVersion
+}
+
+// health lists what is wrong with a cluster: what the controller found, and why it gave up.
+func health(cp record.ControlPlane) *types.ClusterHealth {
+	issues := make([]types.ClusterIssue, 0, len(cp.Health)+1)
+	issues = append(issues, cp.Health...)
+	for _, why := range []string{cp.Failed, cp.DeleteFailed} {
+		if why != "" {
+			issues = append(issues, types.ClusterIssue{Code: types.ClusterIssueCodeOther, Message: new(why)})
+		}
+	}
+	return &types.ClusterHealth{Issues: issues}
+}
+
+// await returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) await(ctx context.Context, name string) error {
+	at := resource.PlaceOf(ctx)
+	key := at.ClusterKey(name)
+	return resource.Await(ctx, s.Clusters, key, func(ctx context.Context, c record.Cluster) (bool, error) {
+		cp, last, err := s.Observe(ctx, c)
+		switch resource.ClusterStatus(c, cp, last) {
+		case types.ClusterStatusCreating, types.ClusterStatusUpdating, types.ClusterStatusDeleting:
+			return false, err
+		}
+		return true, err
+	}, resource.Notify(s.ControlPlanes, key), resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, name)))
+}

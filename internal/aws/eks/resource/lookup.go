@@ -1,0 +1,76 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Nodegroup returns a copy of a node group of the caller's cluster, and the cluster; or a ResourceNotFoundException.
+func (r *Records) Nodegroup(
+	ctx context.Context, cluster, name string,
+) (store.Row[record.Nodegroup], store.Row[record.Cluster], error) {
+	at := PlaceOf(ctx)
+	c, err := r.Cluster(ctx, cluster)
+	if err != nil {
+		return store.Row[record.Nodegroup]{}, c, err
+	}
+	row, err := r.Nodegroups.Copy(ctx, record.NodegroupKey(at.Account, at.Region, cluster, name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
+		about := exception.About{Cluster: cluster, Nodegroup: name}
+		return row, c, about.NotFound("No node group found for name: %s.", name)
+	}
+	return row, c, err
+}
+
+// NodegroupsOf returns a cluster's managed node groups.
+func (r *Records) NodegroupsOf(ctx context.Context, c record.Cluster) ([]record.Nodegroup, error) {
+	return ValuesOf(ctx, r.Nodegroups, c, func(n record.Nodegroup) string { return n.ClusterID })
+}
+
+// Addon returns a copy of an add-on of the caller's cluster, and the cluster; or a ResourceNotFoundException.
+func (r *Records) Addon(
+	ctx context.Context, about exception.About,
+) (store.Row[record.Addon], store.Row[record.Cluster], error) {
+	c, err := r.Cluster(ctx, about.Cluster)
+	if err != nil {
+		return store.Row[record.Addon]{}, c, err
+	}
+	row, err := r.Addons.Copy(ctx, record.AddonKey(c.Value.Account, c.Value.Region, about.Cluster, about.Addon))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
+		return row, c, about.NotFound("No addon: %s found in cluster: %s", about.Addon, about.Cluster)
+	}
+	return row, c, err
+}
+
+// AddonsOf returns a cluster's add-ons.
+func (r *Records) AddonsOf(ctx context.Context, c record.Cluster) ([]record.Addon, error) {
+	return ValuesOf(ctx, r.Addons, c, func(a record.Addon) string { return a.ClusterID })
+}
+
+// AssociationsIn returns the pod identity associations of a cluster.
+func (r *Records) AssociationsIn(
+	ctx context.Context, c record.Cluster,
+) ([]store.Row[record.PodIdentityAssociation], error) {
+	return rowsOf(ctx, r.Associations, c, func(p record.PodIdentityAssociation) string { return p.ClusterID })
+}
+
+// EntriesOf returns the access entries of a cluster, by principal.
+func (r *Records) EntriesOf(ctx context.Context, c record.Cluster) ([]store.Row[record.AccessEntry], error) {
+	return rowsOf(ctx, r.AccessEntries, c, func(e record.AccessEntry) string { return e.ClusterID })
+}
+
+// EntryARN returns the ARN of an access entry: access-entry/<cluster>/<role|user>/<account>/<name>/<uuid>.
+func EntryARN(at Place, e record.AccessEntry, cluster string) string {
+	p, _ := principal.Parse(e.PrincipalARN)
+	parts := []string{"arn:aws:eks:" + at.Region + ":" + at.Account + ":access-entry", cluster, p.Kind, p.Account}
+	if p.Name != "" {
+		parts = append(parts, p.Name)
+	}
+	return strings.Join(append(parts, e.ID), "/")
+}

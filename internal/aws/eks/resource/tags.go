@@ -1,0 +1,46 @@
+package resource
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// MaxTags is how many tags a resource may have.
+	MaxTags         = 50
+	longestTagKey   = 128 // characters
+	longestTagValue = 256
+)
+
+// TagFault returns what is wrong with tags as a user gives them; "" when nothing is.
+// https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html
+func TagFault(tags map[string]string) string {
+	if len(tags) > MaxTags {
+		return fmt.Sprintf("The number of tags exceeds the limit of %d: %d were specified", MaxTags, len(tags))
+	}
+	for k, v := range tags {
+		if fault := TagKeyFault(k); fault != "" {
+			return fault
+		}
+		if n := utf8.RuneCountInString(v); n > longestTagValue {
+			return fmt.Sprintf(
+				"The value of tag %s can't be longer than %d characters, but has %d", k, longestTagValue, n,
+			)
+		}
+	}
+	return ""
+}
+
+// TagKeyFault returns what is wrong with the key of a tag; "" when nothing is.
+func TagKeyFault(k string) string {
+	switch n := utf8.RuneCountInString(k); {
+	case n == 0:
+		return "A tag key can't be empty"
+	case n > longestTagKey:
+		return fmt.Sprintf("Tag key %s can't be longer than %d characters, but has %d", k, longestTagKey, n)
+	case strings.HasPrefix(strings.ToLower(k), "aws:"):
+		return fmt.Sprintf("Tag key %s is invalid: the prefix aws: is reserved for system use", k)
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// NewTarget returns an action on a resource, without condition keys.
+func NewTarget(action, resource string) wire.Target {
+	return wire.Target{Action: action, Resource: resource, Conditions: map[string][]string{}}
+}
+
+// TargetWith returns the one target of a request, with the condition keys that the request adds.
+func TargetWith(t wire.Target, edits []func(Conditions)) []wire.Target {
+	for _, edit := range edits {
+		edit(t.Conditions)
+	}
+	return []wire.Target{t}
+}
+
+// OnCluster returns a cluster as the target, whether or not it exists: only who may ask may learn that.
+func (r *Records) OnCluster(
+	ctx context.Context, action string, name *string, edits ...func(Conditions),
+) ([]wire.Target, error) {
+	at := PlaceOf(ctx)
+	t := NewTarget(action, at.ClusterARN(aws.ToString(name)))
+	row, err := r.Clusters.Get(ctx, at.ClusterKey(aws.ToString(name)))
+	switch {
+	case err == nil:
+		Conditions(t.Conditions).ResourceTags(row.Value.Tags)
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	return TargetWith(t, edits), nil
+}
+
+// OnNodegroup returns a node group as the target. The ARN of one that does not exist ends in a "*" for its ID.
+func (r *Records) OnNodegroup(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
+	at := PlaceOf(ctx)
+	n := record.Nodegroup{
+		Account: at.Account, Region: at.Region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
+	}
+	row, err := r.Nodegroups.Get(ctx, n.Key())
+	switch {
+	case err == nil:
+		n = row.Value
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	t := NewTarget(action, n.ARN())
+	Conditions(t.Conditions).ResourceTags(n.Tags)
+	return []wire.Target{t}, nil
+}
+
+// OnAddon returns an add-on as the target. The ARN of one that does not exist ends in a "*" for its ID.
+func (r *Records) OnAddon(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
+	at := PlaceOf(ctx)
+	a := record.Addon{
+		Account: at.Account, Region: at.Region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
+	}
+	row, err := r.Addons.Get(ctx, a.Key())
+	switch {
+	case err == nil:
+		a = row.Value
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	t := NewTarget(action, a.ARN())
+	Conditions(t.Conditions).ResourceTags(a.Tags)
+	return []wire.Target{t}, nil
+}
+
+// OnAssociation returns a pod identity association as the target.
+func OnAssociation(action string, p record.PodIdentityAssociation) wire.Target {
+	t := NewTarget(action, p.ARN())
+	Conditions(t.Conditions).ResourceTags(p.Tags)
+	return t
+}
+
+// Conditions are the condition keys of a request. A key for a member that the request leaves out is not set.
+type Conditions map[string][]string
+
+func (c Conditions) Text(key, value string) {
+	if value != "" {
+		c[key] = []string{value}
+	}
+}
+
+func (c Conditions) List(key string, values []string) {
+	if len(values) > 0 {
+		c[key] = values
+	}
+}
+
+func (c Conditions) Flag(key string, value *bool) {
+	if value != nil {
+		c[key] = []string{fmt.Sprint(*value)}
+	}
+}
+
+func (c Conditions) ResourceTags(tags map[string]string) {
+	for k, v := range tags {
+		c["aws:ResourceTag/"+k] = []string{v}
+	}
+}
+
+func (c Conditions) RequestTags(tags map[string]string) {
+	var keys []string
+	for k, v := range tags {
+		keys = append(keys, k)
+		c["aws:RequestTag/"+k] = []string{v}
+	}
+	slices.Sort(keys)
+	c.List("aws:TagKeys", keys)
+}
