@@ -11,6 +11,9 @@
 // shares the etcd cluster sees them as soon as its watch does (milliseconds), and
 // a write based on a stale read fails with [ErrConflict] and changes nothing.
 //
+// A write that depends on a decision by rows, such as an authorization, is carried out only while those rows are as
+// the decision read them, and decided anew otherwise ([Decide]).
+//
 // Values read from a row are shared between readers and immutable. [Table.Modify]
 // hands its function a private copy.
 //

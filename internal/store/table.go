@@ -78,14 +78,25 @@ func (t Table[T]) fail(key string, err error) error {
 }
 
 // Get is the row under key, or ErrNotFound.
-func (t Table[T]) Get(_ context.Context, key string) (Row[T], error) {
-	t.store.mu.RLock()
-	e, ok := t.store.rows.Get(t.name + key)
-	t.store.mu.RUnlock()
+func (t Table[T]) Get(ctx context.Context, key string) (Row[T], error) {
+	e, ok := t.find(ctx, key)
 	if !ok {
 		return Row[T]{}, t.fail(key, ErrNotFound)
 	}
 	return t.row(key, e)
+}
+
+// find returns the row's entry in the mirror.
+func (t Table[T]) find(ctx context.Context, key string) (*entry, bool) {
+	t.store.mu.RLock()
+	e, ok := t.store.rows.Get(t.name + key)
+	t.store.mu.RUnlock()
+	if !ok {
+		recordRead(ctx, t.name+key, 0)
+		return nil, false
+	}
+	recordRead(ctx, t.name+key, e.revision)
+	return e, true
 }
 
 // List is every row whose key begins with prefix, in key order.
@@ -178,10 +189,8 @@ func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error)
 }
 
 // Copy is Get with a value of the caller's own, to be changed and given to Update or UpdateOp.
-func (t Table[T]) Copy(_ context.Context, key string) (Row[T], error) {
-	t.store.mu.RLock()
-	e, ok := t.store.rows.Get(t.name + key)
-	t.store.mu.RUnlock()
+func (t Table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
+	e, ok := t.find(ctx, key)
 	if !ok {
 		return Row[T]{}, t.fail(key, ErrNotFound)
 	}

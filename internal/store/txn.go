@@ -1,10 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -66,32 +69,17 @@ func (t Table[T]) AbsentOp(key string) Op { return t.op(key, Op{want: wantAbsent
 
 // Txn carries out all ops or none. The error of the first op that could not be is
 // ErrExists, ErrNotFound or ErrConflict, wrapped with its row. A row may stand in one op only. In a
-// [Limited] context it fails with a [FullError] when it would add too much.
+// [Limited] context it fails with a [FullError] when it would add too much. In the context of a
+// [Decision] it fails with the decision's error when rows have changed since and it is now refused.
 func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	var (
-		cmps  []clientv3.Cmp
-		then  []clientv3.Op
-		other []clientv3.Op
-		held  []Op
-	)
+	var then []clientv3.Op
 	for _, o := range ops {
 		if o.err != nil {
 			return fmt.Errorf("encode row %s: %w", o.name, o.err)
 		}
-		k := s.prefix + o.key
-		switch o.want {
-		case wantAbsent:
-			cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(k), "=", 0))
-		case wantRevision:
-			cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(k), "=", o.rev))
-		}
-		if o.want != wantAnything {
-			other = append(other, clientv3.OpGet(k, clientv3.WithKeysOnly()))
-			held = append(held, o)
-		}
-		switch {
+		switch k := s.prefix + o.key; {
 		case o.del:
 			then = append(then, clientv3.OpDelete(k))
 		case o.put != nil:
@@ -103,21 +91,66 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 		return fmt.Errorf("write to the store: %w", err)
 	}
 	defer done()
-	resp, err := s.client.Txn(ctx).If(cmps...).Then(then...).Else(other...).Commit()
-	if err != nil {
-		return fmt.Errorf("write to the store: %w: %w", ErrUnavailable, err)
-	}
-	if resp.Succeeded {
-		if !wrote(resp) {
-			return nil
+	decision := decisionOf(ctx)
+	for {
+		checks := decision.checks()
+		conditions, other := s.compare(append(slices.Clip(ops), checks...))
+		resp, err := s.client.Txn(ctx).If(conditions...).Then(then...).Else(other...).Commit()
+		if err != nil {
+			return fmt.Errorf("write to the store: %w: %w", ErrUnavailable, err)
 		}
-		return s.await(ctx, resp.Header.Revision)
+		if resp.Succeeded {
+			decision.recordWrite(ops, resp.Header.Revision)
+			if !wrote(resp) {
+				return nil
+			}
+			return s.await(ctx, resp.Header.Revision)
+		}
+		rows := resp.Responses
+		if err := s.failure(ctx, ops, &rows); err != nil {
+			return err
+		}
+		// Every op could be carried out: it is the decision that no longer stands.
+		if err := s.failure(ctx, checks, &rows); err == nil || ctx.Err() != nil {
+			return fmt.Errorf("write to the store: %w", cmp.Or(ctx.Err(), ErrConflict))
+		}
+		if err := decision.decideAnew(ctx); err != nil {
+			return err
+		}
 	}
-	// The mirror must have what made the comparison fail before the caller reads again.
-	for i, o := range held {
-		kvs := resp.Responses[i].GetResponseRange().Kvs
-		var failure error
+}
+
+// compare returns the conditions of ops, and the reads that tell which of them do not hold.
+func (s *Store) compare(ops []Op) (conditions []clientv3.Cmp, reads []clientv3.Op) {
+	for _, o := range ops {
+		k := s.prefix + o.key
+		switch o.want {
+		case wantAbsent:
+			conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(k), "=", 0))
+		case wantRevision:
+			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(k), "=", o.rev))
+		default:
+			continue
+		}
+		reads = append(reads, clientv3.OpGet(k, clientv3.WithKeysOnly()))
+	}
+	return conditions, reads
+}
+
+// failure returns the error of the first op whose condition does not hold, nil if all hold, and takes what was read for
+// ops from rows. It waits until the mirror has what made the condition fail, for the caller to read it again.
+func (s *Store) failure(ctx context.Context, ops []Op, rows *[]*etcdserverpb.ResponseOp) error {
+	var failed *Op
+	var failure error
+	for _, o := range ops {
+		if o.want == wantAnything {
+			continue
+		}
+		kvs := (*rows)[0].GetResponseRange().Kvs
+		*rows = (*rows)[1:]
 		switch {
+		case failed != nil:
+			continue
 		case len(kvs) == 0 && o.want == wantRevision:
 			failure = ErrNotFound
 		case len(kvs) == 1 && o.want == wantAbsent:
@@ -127,12 +160,15 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 		default:
 			continue
 		}
-		if err := s.awaitRow(ctx, o); err != nil {
-			return err
-		}
-		return fmt.Errorf("%s: %w", o.name, failure)
+		failed = &o
 	}
-	return fmt.Errorf("write to the store: %w", ErrConflict)
+	if failed == nil {
+		return nil
+	}
+	if err := s.awaitRow(ctx, *failed); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", failed.name, failure)
 }
 
 // wrote reports whether a transaction changed any row (deleting nothing does not).

@@ -39,7 +39,7 @@ func (s *Service) createHandlers() []wire.Handler {
 		wire.Handle(s.CreateAutoScalingGroup, func(
 			ctx context.Context, action string, in *autoscaling.CreateAutoScalingGroupInput,
 		) ([]wire.Target, error) {
-			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName, tags: in.Tags}, func(c conditions) {
+			return onNew(ctx, action, in, func(c conditions) {
 				c.sizes(in.MinSize, in.MaxSize)
 				c.launchTemplate(in.LaunchTemplate)
 				c.zones(in.VPCZoneIdentifier)

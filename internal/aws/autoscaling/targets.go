@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -51,6 +52,20 @@ func (s *Service) groupsNamed(ctx context.Context, in named) []string {
 	return names
 }
 
+// onNew returns the group that a request would create as the target. It comes from the request alone: what has the name
+// now says nothing of what will have it.
+func onNew(
+	ctx context.Context, action string, in *autoscaling.CreateAutoScalingGroupInput, edit func(conditions),
+) ([]wire.Target, error) {
+	place := placeOf(ctx)
+	name := aws.ToString(in.AutoScalingGroupName)
+	g := record.AutoScalingGroup{Account: place.account, Region: place.region, Name: name, ID: "*"}
+	t := wire.Target{Action: action, Resource: g.ARN(), Conditions: make(map[string][]string)}
+	conditions(t.Conditions).tags(name, in.Tags, false)
+	edit(t.Conditions)
+	return []wire.Target{t}, nil
+}
+
 // onGroups returns groups as the targets, whether or not they exist; without any, the action on "*".
 func (s *Service) onGroups(
 	ctx context.Context, action string, in named, edits ...func(conditions),
@@ -68,16 +83,7 @@ func (s *Service) onGroups(
 			}
 		}
 		t.Resource = g.ARN()
-		for _, tag := range in.tags {
-			if tag.ResourceId != nil && *tag.ResourceId != name {
-				continue
-			}
-			key := aws.ToString(tag.Key)
-			t.Conditions["aws:TagKeys"] = append(t.Conditions["aws:TagKeys"], key)
-			if !in.deletesTags {
-				t.Conditions["aws:RequestTag/"+key] = []string{aws.ToString(tag.Value)}
-			}
-		}
+		conditions(t.Conditions).tags(name, in.tags, in.deletesTags)
 		for _, edit := range edits {
 			edit(t.Conditions)
 		}
@@ -95,6 +101,20 @@ func (c conditions) sizes(least, most *int32) {
 	}
 	if most != nil {
 		c["autoscaling:MaxSize"] = []string{strconv.Itoa(int(*most))}
+	}
+}
+
+// tags adds the keys of those tags in a request that are of a group.
+func (c conditions) tags(group string, tags []types.Tag, deleted bool) {
+	for _, tag := range tags {
+		if tag.ResourceId != nil && *tag.ResourceId != group {
+			continue
+		}
+		key := aws.ToString(tag.Key)
+		c["aws:TagKeys"] = append(c["aws:TagKeys"], key)
+		if !deleted {
+			c["aws:RequestTag/"+key] = []string{aws.ToString(tag.Value)}
+		}
 	}
 }
 

@@ -63,18 +63,20 @@ func (s *Service) repositoryHandlers() []wire.Handler {
 	}
 }
 
-// createTargets is the repository that a request would create, and its tagging.
+// createTargets returns the repository that a request would create, and its tagging. They come from the request alone:
+// what has the name now says nothing of what will have it.
 func (s *Service) createTargets(
 	ctx context.Context, action string, in *ecr.CreateRepositoryInput,
 ) ([]wire.Target, error) {
-	targets, err := s.onRepository(ctx, action, in.RegistryId, in.RepositoryName)
-	if err != nil || len(in.Tags) == 0 {
-		return targets, err
+	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
+	created := s.target(at, wire.CallerFrom(ctx), action, name, record.Repository{})
+	maps.Copy(created.Conditions, tagConditions(in.Tags))
+	if len(in.Tags) == 0 {
+		return []wire.Target{created}, nil
 	}
-	maps.Copy(targets[0].Conditions, tagConditions(in.Tags))
-	tag := targets[0]
-	tag.Action = "ecr:TagResource"
-	return append(targets, tag), nil
+	tagged := created
+	tagged.Action = "ecr:TagResource"
+	return []wire.Target{created, tagged}, nil
 }
 
 // describeTargets are the repositories that a request names, or all of a registry.

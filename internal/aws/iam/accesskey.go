@@ -56,22 +56,22 @@ func (s *Service) accessKeyHandlers() []wire.Handler {
 		wire.Handle(s.CreateAccessKey, func(
 			ctx context.Context, action string, in *iam.CreateAccessKeyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.ListAccessKeys, func(
 			ctx context.Context, action string, in *iam.ListAccessKeysInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.UpdateAccessKey, func(
 			ctx context.Context, action string, in *iam.UpdateAccessKeyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.DeleteAccessKey, func(
 			ctx context.Context, action string, in *iam.DeleteAccessKeyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.GetAccessKeyLastUsed, func(
 			ctx context.Context, action string, in *iam.GetAccessKeyLastUsedInput,

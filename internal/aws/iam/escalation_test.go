@@ -1,6 +1,7 @@
 package iam_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -48,6 +49,66 @@ func TestPolicyARNIsKnownWhateverThePath(t *testing.T) {
 		"Condition":{"ArnNotEquals":{"iam:PolicyARN":"`+adminARN+`"}}}}`))
 	if _, err := delegate.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: p("odd"), PolicyArn: p(adminARN)}); code(err) != "AccessDenied" {
 		t.Errorf("attached AdministratorAccess: %v", err)
+	}
+}
+
+// What is changed is what was authorized: when another has the name by the time of the write, it is authorized anew.
+func TestWhatIsChangedIsWhatWasAuthorized(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, p, root := t.Context(), aws.String, a.IAM(a.Root)
+	boundary := "arn:aws:iam::aws:policy/ReadOnlyAccess"
+	mallory := a.IAM(a.NewUser(t, "mallory", `{"Version":"2012-10-17","Statement":[
+		{"Effect":"Allow","Action":"iam:*","Resource":"*"},
+		{"Effect":"Deny","Action":"iam:DeleteRolePermissionsBoundary","Resource":"*","Condition":{"StringEquals":{"iam:PermissionsBoundary":"`+boundary+`"}}},
+		{"Effect":"Deny","Action":"iam:*","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"admins"}}}]}`))
+	tags := []types.Tag{{Key: p("team"), Value: p("admins")}}
+	create := func(name string, boundary *string, tags []types.Tag) {
+		t.Helper()
+		must[*iam.CreateRoleOutput](t)(root.CreateRole(ctx, &iam.CreateRoleInput{
+			RoleName: &name, PermissionsBoundary: boundary, Tags: tags, AssumeRolePolicyDocument: p(trustEKS),
+		}))
+	}
+	replace := func(name string) {
+		t.Helper()
+		must[*iam.DeleteRoleOutput](t)(root.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: &name}))
+		create(name, nil, tags)
+	}
+	for _, test := range []struct {
+		name    string
+		before  bool // whether the role exists when the request is authorized
+		between func(role string)
+		request func(role string) error
+		code    string
+	}{
+		{"a boundary of a role that appears", false, func(role string) { create(role, &boundary, nil) }, func(role string) error {
+			return second(mallory.DeleteRolePermissionsBoundary(ctx, &iam.DeleteRolePermissionsBoundaryInput{RoleName: &role}))
+		}, "AccessDenied"},
+		{"a policy of a role that is made anew", true, replace, func(role string) error {
+			return second(mallory.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: p(adminARN)}))
+		}, "AccessDenied"},
+		{"the trust policy of a role that is made anew", true, replace, func(role string) error {
+			return second(mallory.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: p(trustEKS)}))
+		}, "AccessDenied"},
+		{"a role that is tagged", true, func(role string) {
+			must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role, Tags: tags}))
+		}, func(role string) error {
+			return second(mallory.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: &role}))
+		}, "AccessDenied"},
+		{"a role that is tagged otherwise", true, func(role string) {
+			must[*iam.TagRoleOutput](t)(root.TagRole(ctx, &iam.TagRoleInput{RoleName: &role, Tags: []types.Tag{{Key: p("a"), Value: p("b")}}}))
+		}, func(role string) error {
+			return second(mallory.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: p(adminARN)}))
+		}, "<nil>"},
+	} {
+		role := "r" + strconv.Itoa(len(test.name))
+		if test.before {
+			create(role, nil, nil)
+		}
+		a.AfterAuthorization(func() { test.between(role) })
+		if err := test.request(role); code(err) != test.code {
+			t.Errorf("%s: %v, not %q", test.name, err, test.code)
+		}
 	}
 }
 

@@ -36,72 +36,72 @@ func (s *Service) groupHandlers() []wire.Handler {
 		wire.Handle(s.CreateGroup, func(
 			ctx context.Context, action string, in *iam.CreateGroupInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, in.Path)
+			return onNew(ctx, action, newARN(ctx, "group", in.Path, in.GroupName))
 		}),
 		wire.Handle(s.GetGroup, func(ctx context.Context, action string, in *iam.GetGroupInput) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.ListGroups, onAny[iam.ListGroupsInput]("group/")),
 		wire.Handle(s.ListGroupsForUser, func(
 			ctx context.Context, action string, in *iam.ListGroupsForUserInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.UpdateGroup, func(
 			ctx context.Context, action string, in *iam.UpdateGroupInput,
 		) ([]wire.Target, error) {
-			t, err := s.groupTarget(ctx, action, in.GroupName, nil)
+			t, err := s.groupTarget(ctx, action, in.GroupName)
 			return renaming(t, "group", in.NewPath, in.NewGroupName), err
 		}),
 		wire.Handle(s.DeleteGroup, func(
 			ctx context.Context, action string, in *iam.DeleteGroupInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.AddUserToGroup, func(
 			ctx context.Context, action string, in *iam.AddUserToGroupInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.RemoveUserFromGroup, func(
 			ctx context.Context, action string, in *iam.RemoveUserFromGroupInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.PutGroupPolicy, func(
 			ctx context.Context, action string, in *iam.PutGroupPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.GetGroupPolicy, func(
 			ctx context.Context, action string, in *iam.GetGroupPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.DeleteGroupPolicy, func(
 			ctx context.Context, action string, in *iam.DeleteGroupPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.ListGroupPolicies, func(
 			ctx context.Context, action string, in *iam.ListGroupPoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 		wire.Handle(s.AttachGroupPolicy, func(
 			ctx context.Context, action string, in *iam.AttachGroupPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onGroup(ctx, action, in.GroupName, func(c conditions) { c.policy(in.PolicyArn) })
 		}),
 		wire.Handle(s.DetachGroupPolicy, func(
 			ctx context.Context, action string, in *iam.DetachGroupPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onGroup(ctx, action, in.GroupName, func(c conditions) { c.policy(in.PolicyArn) })
 		}),
 		wire.Handle(s.ListAttachedGroupPolicies, func(
 			ctx context.Context, action string, in *iam.ListAttachedGroupPoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onGroup(ctx, action, in.GroupName, nil)
+			return s.onGroup(ctx, action, in.GroupName)
 		}),
 	}
 }

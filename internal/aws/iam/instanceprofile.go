@@ -59,48 +59,49 @@ func (s *Service) instanceProfileHandlers() []wire.Handler {
 		wire.Handle(s.CreateInstanceProfile, func(
 			ctx context.Context, action string, in *iam.CreateInstanceProfileInput,
 		) ([]wire.Target, error) {
-			return s.onProfile(ctx, action, in.InstanceProfileName, in.Path, func(c conditions) {
+			arn := newARN(ctx, "instance-profile", in.Path, in.InstanceProfileName)
+			return onNew(ctx, action, arn, func(c conditions) {
 				c.requestTags(in.Tags)
 			})
 		}),
 		wire.Handle(s.GetInstanceProfile, func(
 			ctx context.Context, action string, in *iam.GetInstanceProfileInput,
 		) ([]wire.Target, error) {
-			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+			return s.onProfile(ctx, action, in.InstanceProfileName)
 		}),
 		wire.Handle(s.DeleteInstanceProfile, func(
 			ctx context.Context, action string, in *iam.DeleteInstanceProfileInput,
 		) ([]wire.Target, error) {
-			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+			return s.onProfile(ctx, action, in.InstanceProfileName)
 		}),
 		wire.Handle(s.ListInstanceProfiles, onAny[iam.ListInstanceProfilesInput]("instance-profile/")),
 		wire.Handle(s.ListInstanceProfilesForRole, func(
 			ctx context.Context, action string, in *iam.ListInstanceProfilesForRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.AddRoleToInstanceProfile, s.addRoleTargets),
 		wire.Handle(s.RemoveRoleFromInstanceProfile, func(
 			ctx context.Context, action string, in *iam.RemoveRoleFromInstanceProfileInput,
 		) ([]wire.Target, error) {
-			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+			return s.onProfile(ctx, action, in.InstanceProfileName)
 		}),
 		wire.Handle(s.TagInstanceProfile, func(
 			ctx context.Context, action string, in *iam.TagInstanceProfileInput,
 		) ([]wire.Target, error) {
-			return s.onProfile(ctx, action, in.InstanceProfileName, nil, func(c conditions) {
+			return s.onProfile(ctx, action, in.InstanceProfileName, func(c conditions) {
 				c.requestTags(in.Tags)
 			})
 		}),
 		wire.Handle(s.UntagInstanceProfile, func(
 			ctx context.Context, action string, in *iam.UntagInstanceProfileInput,
 		) ([]wire.Target, error) {
-			return s.onProfile(ctx, action, in.InstanceProfileName, nil, func(c conditions) { c.tagKeys(in.TagKeys) })
+			return s.onProfile(ctx, action, in.InstanceProfileName, func(c conditions) { c.tagKeys(in.TagKeys) })
 		}),
 		wire.Handle(s.ListInstanceProfileTags, func(
 			ctx context.Context, action string, in *iam.ListInstanceProfileTagsInput,
 		) ([]wire.Target, error) {
-			return s.onProfile(ctx, action, in.InstanceProfileName, nil)
+			return s.onProfile(ctx, action, in.InstanceProfileName)
 		}),
 	}
 }
@@ -201,11 +202,11 @@ func (s *Service) listedProfiles(ctx context.Context, some []record.InstanceProf
 func (s *Service) addRoleTargets(
 	ctx context.Context, action string, in *iam.AddRoleToInstanceProfileInput,
 ) ([]wire.Target, error) {
-	profile, err := s.onProfile(ctx, action, in.InstanceProfileName, nil)
+	profile, err := s.onProfile(ctx, action, in.InstanceProfileName)
 	if err != nil {
 		return nil, err
 	}
-	role, err := s.onRole(ctx, "iam:PassRole", in.RoleName, nil, func(c conditions) {
+	role, err := s.onRole(ctx, "iam:PassRole", in.RoleName, func(c conditions) {
 		c["iam:PassedToService"] = []string{"ec2.amazonaws.com"}
 	})
 	return append(profile, role...), err

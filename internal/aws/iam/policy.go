@@ -89,7 +89,7 @@ func (s *Service) policyHandlers() []wire.Handler {
 		wire.Handle(s.CreatePolicy, func(
 			ctx context.Context, action string, in *iam.CreatePolicyInput,
 		) ([]wire.Target, error) {
-			return onNew(ctx, action, policyARN(ctx, in.Path, in.PolicyName), func(c conditions) {
+			return onNew(ctx, action, newARN(ctx, "policy", in.Path, in.PolicyName), func(c conditions) {
 				c.requestTags(in.Tags)
 			})
 		}),

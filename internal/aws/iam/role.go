@@ -66,92 +66,92 @@ func (s *Service) roleHandlers() []wire.Handler {
 		wire.Handle(s.CreateRole, func(
 			ctx context.Context, action string, in *iam.CreateRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, in.Path, func(c conditions) {
+			return onNew(ctx, action, newARN(ctx, "role", in.Path, in.RoleName), func(c conditions) {
 				c.requestTags(in.Tags)
 				c.boundary(in.PermissionsBoundary)
 			})
 		}),
 		wire.Handle(s.GetRole, func(ctx context.Context, action string, in *iam.GetRoleInput) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.ListRoles, onAny[iam.ListRolesInput]("role/")),
 		wire.Handle(s.UpdateRole, func(
 			ctx context.Context, action string, in *iam.UpdateRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.UpdateRoleDescription, func(
 			ctx context.Context, action string, in *iam.UpdateRoleDescriptionInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.UpdateAssumeRolePolicy, func(
 			ctx context.Context, action string, in *iam.UpdateAssumeRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.DeleteRole, func(
 			ctx context.Context, action string, in *iam.DeleteRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.TagRole, func(ctx context.Context, action string, in *iam.TagRoleInput) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil, func(c conditions) { c.requestTags(in.Tags) })
+			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.requestTags(in.Tags) })
 		}),
 		wire.Handle(s.UntagRole, func(
 			ctx context.Context, action string, in *iam.UntagRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil, func(c conditions) { c.tagKeys(in.TagKeys) })
+			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.tagKeys(in.TagKeys) })
 		}),
 		wire.Handle(s.ListRoleTags, func(
 			ctx context.Context, action string, in *iam.ListRoleTagsInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.PutRolePolicy, func(
 			ctx context.Context, action string, in *iam.PutRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.GetRolePolicy, func(
 			ctx context.Context, action string, in *iam.GetRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.DeleteRolePolicy, func(
 			ctx context.Context, action string, in *iam.DeleteRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.ListRolePolicies, func(
 			ctx context.Context, action string, in *iam.ListRolePoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.AttachRolePolicy, func(
 			ctx context.Context, action string, in *iam.AttachRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.policy(in.PolicyArn) })
 		}),
 		wire.Handle(s.DetachRolePolicy, func(
 			ctx context.Context, action string, in *iam.DetachRolePolicyInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.policy(in.PolicyArn) })
 		}),
 		wire.Handle(s.ListAttachedRolePolicies, func(
 			ctx context.Context, action string, in *iam.ListAttachedRolePoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.PutRolePermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.PutRolePermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil, func(c conditions) { c.boundary(in.PermissionsBoundary) })
+			return s.onRole(ctx, action, in.RoleName, func(c conditions) { c.boundary(in.PermissionsBoundary) })
 		}),
 		wire.Handle(s.DeleteRolePermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.DeleteRolePermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 	}
 }

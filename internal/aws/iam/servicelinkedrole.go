@@ -91,7 +91,7 @@ func (s *Service) serviceLinkedRoleHandlers() []wire.Handler {
 		wire.Handle(s.DeleteServiceLinkedRole, func(
 			ctx context.Context, action string, in *iam.DeleteServiceLinkedRoleInput,
 		) ([]wire.Target, error) {
-			return s.onRole(ctx, action, in.RoleName, nil)
+			return s.onRole(ctx, action, in.RoleName)
 		}),
 		wire.Handle(s.GetServiceLinkedRoleDeletionStatus, wire.OnAll),
 	}

@@ -40,14 +40,15 @@ func onAny[In any](root string) wire.Targets[In] {
 	}
 }
 
-// onNew returns what a request would create as the target.
+// onNew returns what a request would create as the target. It comes from the request alone: what has the name now says
+// nothing of what will have it.
 func onNew(_ context.Context, action, arn string, edits ...func(conditions)) ([]wire.Target, error) {
 	return targetWith(newTarget(action, arn), edits), nil
 }
 
-// policyARN is the ARN that a policy will have.
-func policyARN(ctx context.Context, path, name *string) string {
-	return arnOf(ctx, "policy"+pathOr(path)+aws.ToString(name))
+// newARN returns the ARN that an entity will have.
+func newARN(ctx context.Context, entity string, path, name *string) string {
+	return arnOf(ctx, entity+pathOr(path)+aws.ToString(name))
 }
 
 // providerARN is the ARN that an OpenID Connect provider will have.
@@ -60,22 +61,22 @@ func providerARN(ctx context.Context, url *string) string {
 }
 
 // onUser returns a user as the target, the caller's own without a name. One that does not exist (yet) has the ARN that it
-// would have in path.
+// would have without a path.
 func (s *Service) onUser(
-	ctx context.Context, action string, name, path *string, edits ...func(conditions),
+	ctx context.Context, action string, name *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
-	t, err := s.userTarget(ctx, action, name, path)
+	t, err := s.userTarget(ctx, action, name)
 	return targetWith(t, edits), err
 }
 
-func (s *Service) userTarget(ctx context.Context, action string, name, path *string) (wire.Target, error) {
+func (s *Service) userTarget(ctx context.Context, action string, name *string) (wire.Target, error) {
 	if aws.ToString(name) != "" {
-		return targetOf(ctx, s.users, record.User.ARN, action, "user", name, path)
+		return targetOf(ctx, s.users, record.User.ARN, action, "user", name)
 	}
 	caller := wire.CallerFrom(ctx)
 	if _, resource, ok := strings.Cut(caller.ARN, ":user/"); ok {
 		own := resource[strings.LastIndexByte(resource, '/')+1:]
-		return targetOf(ctx, s.users, record.User.ARN, action, "user", &own, nil)
+		return targetOf(ctx, s.users, record.User.ARN, action, "user", &own)
 	}
 	return newTarget(action, caller.ARN), nil
 }
@@ -87,34 +88,35 @@ func (s *Service) onKeyOwner(ctx context.Context, action string, accessKeyID *st
 	if err != nil || key.Value.Account != account(ctx) || key.Value.User == "" {
 		return nil, ignoreMissing(err)
 	}
-	return s.onUser(ctx, action, &key.Value.User, nil)
+	return s.onUser(ctx, action, &key.Value.User)
 }
 
 // onGroup returns a group as the target.
 func (s *Service) onGroup(
-	ctx context.Context, action string, name, path *string, edits ...func(conditions),
+	ctx context.Context, action string, name *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
-	t, err := s.groupTarget(ctx, action, name, path)
+	t, err := s.groupTarget(ctx, action, name)
 	return targetWith(t, edits), err
 }
 
-func (s *Service) groupTarget(ctx context.Context, action string, name, path *string) (wire.Target, error) {
-	return targetOf(ctx, s.groups, record.Group.ARN, action, "group", name, path)
+func (s *Service) groupTarget(ctx context.Context, action string, name *string) (wire.Target, error) {
+	return targetOf(ctx, s.groups, record.Group.ARN, action, "group", name)
 }
 
 // onRole returns a role as the target.
 func (s *Service) onRole(
-	ctx context.Context, action string, name, path *string, edits ...func(conditions),
+	ctx context.Context, action string, name *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
-	t, err := targetOf(ctx, s.roles, record.Role.ARN, action, "role", name, path)
+	t, err := targetOf(ctx, s.roles, record.Role.ARN, action, "role", name)
 	return targetWith(t, edits), err
 }
 
-// targetOf returns a user, group or role as the target. One that does not exist (yet) has the ARN that it would have.
+// targetOf returns a user, group or role as the target. One that does not exist (yet) has the ARN that it would have
+// without a path; if it does by the time of the write, wire asks again ([store.Decision]).
 func targetOf[T any](
-	ctx context.Context, k kind[T], arn func(T) string, action, resource string, name, path *string,
+	ctx context.Context, k kind[T], arn func(T) string, action, resource string, name *string,
 ) (wire.Target, error) {
-	t := newTarget(action, arnOf(ctx, resource+pathOr(path)+aws.ToString(name)))
+	t := newTarget(action, newARN(ctx, resource, nil, name))
 	row, err := k.Get(ctx, k.key(account(ctx), aws.ToString(name)))
 	if err != nil {
 		return t, ignoreMissing(err)
@@ -132,9 +134,9 @@ func targetOf[T any](
 
 // onProfile returns an instance profile as the target.
 func (s *Service) onProfile(
-	ctx context.Context, action string, name, path *string, edits ...func(conditions),
+	ctx context.Context, action string, name *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
-	t := newTarget(action, arnOf(ctx, "instance-profile"+pathOr(path)+aws.ToString(name)))
+	t := newTarget(action, newARN(ctx, "instance-profile", nil, name))
 	row, err := s.profiles.Get(ctx, record.InstanceProfileKey(account(ctx), aws.ToString(name)))
 	switch {
 	case err == nil:

@@ -46,83 +46,83 @@ func (s *Service) userHandlers() []wire.Handler {
 		wire.Handle(s.CreateUser, func(
 			ctx context.Context, action string, in *iam.CreateUserInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, in.Path, func(c conditions) {
+			return onNew(ctx, action, newARN(ctx, "user", in.Path, in.UserName), func(c conditions) {
 				c.requestTags(in.Tags)
 				c.boundary(in.PermissionsBoundary)
 			})
 		}),
 		wire.Handle(s.GetUser, func(ctx context.Context, action string, in *iam.GetUserInput) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.ListUsers, onAny[iam.ListUsersInput]("user/")),
 		wire.Handle(s.UpdateUser, func(
 			ctx context.Context, action string, in *iam.UpdateUserInput,
 		) ([]wire.Target, error) {
-			t, err := s.userTarget(ctx, action, in.UserName, nil)
+			t, err := s.userTarget(ctx, action, in.UserName)
 			return renaming(t, "user", in.NewPath, in.NewUserName), err
 		}),
 		wire.Handle(s.DeleteUser, func(
 			ctx context.Context, action string, in *iam.DeleteUserInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.TagUser, func(ctx context.Context, action string, in *iam.TagUserInput) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.requestTags(in.Tags) })
+			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.requestTags(in.Tags) })
 		}),
 		wire.Handle(s.UntagUser, func(
 			ctx context.Context, action string, in *iam.UntagUserInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.tagKeys(in.TagKeys) })
+			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.tagKeys(in.TagKeys) })
 		}),
 		wire.Handle(s.ListUserTags, func(
 			ctx context.Context, action string, in *iam.ListUserTagsInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.PutUserPolicy, func(
 			ctx context.Context, action string, in *iam.PutUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.GetUserPolicy, func(
 			ctx context.Context, action string, in *iam.GetUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.DeleteUserPolicy, func(
 			ctx context.Context, action string, in *iam.DeleteUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.ListUserPolicies, func(
 			ctx context.Context, action string, in *iam.ListUserPoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.AttachUserPolicy, func(
 			ctx context.Context, action string, in *iam.AttachUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.policy(in.PolicyArn) })
 		}),
 		wire.Handle(s.DetachUserPolicy, func(
 			ctx context.Context, action string, in *iam.DetachUserPolicyInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.policy(in.PolicyArn) })
+			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.policy(in.PolicyArn) })
 		}),
 		wire.Handle(s.ListAttachedUserPolicies, func(
 			ctx context.Context, action string, in *iam.ListAttachedUserPoliciesInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 		wire.Handle(s.PutUserPermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.PutUserPermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil, func(c conditions) { c.boundary(in.PermissionsBoundary) })
+			return s.onUser(ctx, action, in.UserName, func(c conditions) { c.boundary(in.PermissionsBoundary) })
 		}),
 		wire.Handle(s.DeleteUserPermissionsBoundary, func(
 			ctx context.Context, action string, in *iam.DeleteUserPermissionsBoundaryInput,
 		) ([]wire.Target, error) {
-			return s.onUser(ctx, action, in.UserName, nil)
+			return s.onUser(ctx, action, in.UserName)
 		}),
 	}
 }

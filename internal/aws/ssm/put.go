@@ -48,7 +48,11 @@ func (s *Service) putHandlers() []wire.Handler {
 
 // putTargets is the parameter that a request writes, and its tagging.
 func (s *Service) putTargets(ctx context.Context, action string, in *ssm.PutParameterInput) ([]wire.Target, error) {
-	targets := addRequestTags(s.onParameters(ctx, action, *in.Name), in.Tags)
+	written, err := s.onWritten(ctx, action, *in.Name, aws.ToBool(in.Overwrite))
+	if err != nil {
+		return nil, err
+	}
+	targets := addRequestTags([]wire.Target{written}, in.Tags)
 	if in.Overwrite != nil {
 		targets[0].Conditions["ssm:Overwrite"] = []string{strconv.FormatBool(*in.Overwrite)}
 	}

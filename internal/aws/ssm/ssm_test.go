@@ -345,3 +345,33 @@ func TestCLI(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// PutParameter is judged by what it overwrites, and by the request alone where it creates: neither by a parameter that
+// has the name now and will be gone, nor by "a" when the ARN of "/a" is asked for.
+func TestWritesAreAuthorizedOnWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, p := t.Context(), aws.String
+	tags := []types.Tag{{Key: p("k"), Value: p("v")}}
+	for _, name := range []string{"/there", "only"} {
+		if _, err := w.PutParameter(ctx, &ssm.PutParameterInput{Name: &name, Value: p("x"), Type: "String", Tags: tags}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name      string
+		overwrite bool
+		tag       []string
+	}{
+		{"/there", true, []string{"v"}},
+		{"/there", false, nil},
+		{ownARN + "/there", true, []string{"v"}},
+		{ownARN + "/only", true, nil},
+	} {
+		asked := len(w.asked)
+		w.PutParameter(ctx, &ssm.PutParameterInput{Name: &test.name, Value: p("x"), Type: "String", Overwrite: &test.overwrite})
+		if got := w.asked[asked].Conditions["aws:ResourceTag/k"]; !slices.Equal(got, test.tag) {
+			t.Errorf("%s, overwrite %v: the tag is %v, not %v", test.name, test.overwrite, got, test.tag)
+		}
+	}
+}

@@ -130,7 +130,7 @@ func (s *Service) mayAssume(ctx context.Context, caller wire.Caller, role record
 		keys["iam:ResourceTag/"+key] = []string{value}
 	}
 	actions := []string{"sts:AssumeRole"}
-	if len(in.Tags) > 0 {
+	if len(session.Tags) > 0 || len(in.Tags) > 0 { // its own, or those that it inherits in a chain
 		actions = append(actions, "sts:TagSession")
 	}
 	if session.SourceIdentity != "" {

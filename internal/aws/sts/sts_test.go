@@ -554,3 +554,31 @@ func TestProvidersAreNoWayIntoTheHost(t *testing.T) {
 		t.Errorf("this host was asked %d times", n)
 	}
 }
+
+// Tags that a session inherits are tags of the next one, whose role must allow that. Without them it need not.
+func TestInheritedTagsNeedTagSession(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, p := t.Context(), aws.String
+	first := a.NewRole(t, "first", trust(`{"AWS":"111122223333"}`, `["sts:AssumeRole","sts:TagSession"]`))
+	second := a.NewRole(t, "second", trust(`{"AWS":"111122223333"}`, `"sts:AssumeRole"`))
+	must[*iam.PutRolePolicyOutput](t)(a.IAM(a.Root).PutRolePolicy(ctx, &iam.PutRolePolicyInput{
+		RoleName: p("first"), PolicyName: p("all"),
+		PolicyDocument: p(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}}`),
+	}))
+	for name, test := range map[string]struct {
+		transitive []string
+		denied     bool
+	}{"transitive": {[]string{"team"}, true}, "not transitive": {nil, false}} {
+		one := must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{
+			RoleArn: &first, RoleSessionName: p("one"), Tags: []types.Tag{{Key: p("team"), Value: p("blue")}},
+			TransitiveTagKeys: test.transitive,
+		}))
+		_, err := a.STS(credentials(one.Credentials)).AssumeRole(ctx, &sts.AssumeRoleInput{
+			RoleArn: &second, RoleSessionName: p("two"),
+		})
+		if denied := code(err) == "AccessDenied"; denied != test.denied || !denied && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

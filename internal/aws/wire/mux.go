@@ -231,14 +231,19 @@ func (m *Mux) answer(c *call, b *buffer, r *request, header http.Header, status 
 	if !isInProcess(ctx) { // controllers must get on in an account that is full
 		ctx = store.Limited(ctx)
 	}
-	if err := m.authorize(ctx, c, op); err != nil {
+	// What is authorized by rows is carried out while they are so: nobody exchanges a resource after the decision.
+	run, decision, err := store.Decide(ctx, func(recorded context.Context) error {
+		return m.authorize(ctx, recorded, c, op)
+	})
+	if err != nil {
 		return service, nil, err
 	}
+	defer decision.Release()
 	if op.served.events != nil {
-		events, err = m.begin(ctx, op, in)
+		events, err = m.begin(run, op, in)
 		return service, events, err
 	}
-	out, _, err := op.run(ctx, in)
+	out, _, err := op.run(run, in)
 	if err != nil {
 		return service, nil, err
 	}
@@ -332,12 +337,13 @@ func (op *operation) decode(r *request) (reflect.Value, error) {
 	return in, op.service.protocol().decode(op, r, in)
 }
 
-// authorize asks about everything that the operation touches.
-func (m *Mux) authorize(ctx context.Context, c *call, op *operation) error {
+// authorize asks about everything that the operation touches. The rows that the targets come from are read in a context
+// of their own, which records them; policies are read in ctx, since a change of them takes effect with the next request.
+func (m *Mux) authorize(ctx, recorded context.Context, c *call, op *operation) error {
 	if op.served.unsigned || op.served.unrestricted {
 		return nil
 	}
-	targets, err := op.served.targets(ctx, op.action, c.input)
+	targets, err := op.served.targets(recorded, op.action, c.input)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,9 @@ type AWS struct {
 	URL      string
 	Root     aws.Credentials // of Account
 
-	mu  sync.Mutex
-	now time.Time // zero: the time that it is
+	mu         sync.Mutex
+	now        time.Time // zero: the time that it is
+	authorized func()    // called once, after the next decision
 }
 
 // New starts an endpoint that goes with the test.
@@ -59,7 +60,7 @@ func New(tb testing.TB) *AWS {
 	}
 	loopback := outbound.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}} // where tests have identity providers
 	a.Issuers = sts.NewIssuers(a.Store, loopback, quiet)
-	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: a.Identity, Now: a.Now, Logger: quiet, Region: Region})
+	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: authorizer{a}, Now: a.Now, Logger: quiet, Region: Region})
 	iam.New(a.Store, a.Identity, a.Now).Register(a.Mux)
 	sts.New(a.Store, a.Identity, a.Issuers, a.Now).Register(a.Mux)
 	server := httptest.NewServer(a.Mux)
@@ -84,6 +85,28 @@ func (a *AWS) SetNow(t time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.now = t
+}
+
+// AfterAuthorization calls f once the next request is authorized or refused, before it is carried out.
+func (a *AWS) AfterAuthorization(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.authorized = f
+}
+
+// authorizer decides as IAM does.
+type authorizer struct{ aws *AWS }
+
+func (z authorizer) Authorize(ctx context.Context, caller wire.Caller, targets []wire.Target) error {
+	err := z.aws.Identity.Authorize(ctx, caller, targets)
+	z.aws.mu.Lock()
+	authorized := z.aws.authorized
+	z.aws.authorized = nil
+	z.aws.mu.Unlock()
+	if authorized != nil {
+		authorized()
+	}
+	return err
 }
 
 // NewAccount makes an account and returns its root access key.
