@@ -348,7 +348,7 @@ func (d *daemon) roomForEtcd() error {
 	if err := syscall.Statfs(string(d.dir), &s); err != nil {
 		return fmt.Errorf("file system of %s: %w", d.dir, err)
 	}
-	if free := int64(s.Bavail) * s.Bsize; free < etcdDisk {
+	if free := int64(s.Bavail) * int64(s.Bsize); free < etcdDisk {
 		return fmt.Errorf("the disk of %s is full: %d MiB are free and etcd needs %d MiB: free some space (df -h %s), or give --data-dir a directory on another disk",
 			d.dir, free>>20, etcdDisk>>20, d.dir)
 	}

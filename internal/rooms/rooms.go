@@ -69,7 +69,7 @@ var Rules = []Rule{
 	{"internal/audit", []string{"internal/kube/managedfields", "internal/logs/insights"}, []string{"os/exec", "k8s.io/client-go", "github.com/vishvananda/netlink"}, "a client of CloudWatch Logs, like everybody's"},
 
 	{"internal/cluster", []string{"internal/store", "internal/record", "internal/reconcile", "internal/process", "internal/etcd", "internal/kube", "internal/logs/events",
-		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/durable", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/upstream"}, nil,
+		"internal/pki", "internal/port", "internal/crash", "internal/document", "internal/durable", "internal/hostmemory", "internal/aws/eks/accesspolicy", "internal/instancetype", "internal/ami", "internal/host/image", "internal/catalogue", "kubernetes", "internal/outbound", "internal/upstream"}, nil,
 		"controllers talk to AWS services as clients do, through the SDK"},
 
 	{"internal/process", []string{"internal/crash"}, []string{"github.com/aws"}, "it runs programs, whichever"},
@@ -89,6 +89,7 @@ var Rules = []Rule{
 	{"internal/doctor", []string{"internal/admin", "internal/datadir", "internal/host/usernamespace", "internal/process",
 		"internal/upstream"}, []string{"github.com/aws", "k8s.io"},
 		"it looks at the host and changes nothing"},
+	{"internal/hostmemory", nil, []string{"os/exec", "github.com/aws", "k8s.io"}, "it asks the kernel one number"},
 	{"internal/version", nil, world, "it is one string"},
 	{"internal/rooms", nil, nil, "this table"},
 	{"internal/eventually", nil, world, "it waits, in tests"},
@@ -101,7 +102,8 @@ var Rules = []Rule{
 		"internal/fields", "internal/outbound", "internal/record", "internal/store"}, []string{"os/exec"},
 		"it reads objects for coracle fields, and changes none"},
 	{"internal/status", []string{"internal/admin", "internal/connlimit", "internal/datadir", "internal/etcd",
-		"internal/host/filetree", "internal/host/machine", "internal/instancetype", "internal/logs/events", "internal/metrics",
+		"internal/host/filetree", "internal/host/machine", "internal/hostmemory", "internal/instancetype",
+		"internal/logs/events", "internal/metrics",
 		"internal/process", "internal/reconcile", "internal/record", "internal/store", "internal/version"},
 		[]string{"os/exec", "k8s.io", "github.com/vishvananda/netlink"}, "it reports, and changes nothing"},
 	{"internal/demo", []string{"internal/audit", "internal/environment", "internal/host/image", "internal/upstream",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/cluster/authenticator"
 	"github.com/coracle-eks/coracle/internal/cluster/logging"
+	"github.com/coracle-eks/coracle/internal/hostmemory"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -180,7 +181,7 @@ func (c *Controller) specify(p plane) (components, error) {
 
 // spec is what all components have in common.
 func (c *Controller) spec(p plane, component string, args []string) process.Spec {
-	memory := memoryLimit(component, hostMemory())
+	memory := memoryLimit(component, hostmemory.Total())
 	spec := process.Spec{
 		Name: c.name(p.cluster.ID, component),
 		Path: p.program,
