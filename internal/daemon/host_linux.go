@@ -33,7 +33,8 @@ func (d *daemon) userNamespaces() bool {
 	}
 	if d.sharedUsers != "" {
 		d.log.Warn("machines have no user namespaces: "+
-			"root in a machine of an instance that is launched now can become root of this host", "reason", d.sharedUsers)
+			"root in a machine of an instance that is launched now can become root of this host",
+			"reason", d.sharedUsers)
 	}
 	return d.sharedUsers == ""
 }

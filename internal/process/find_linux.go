@@ -49,10 +49,10 @@ func openView() (view, error) {
 	return view{home}, nil
 }
 
-// inspect reads the marks of a process; ok is false if it has none, is gone, or is not to be trusted with any: it has to
-// run as this user and in the namespaces of this program. That comes first: reading the environment of a
-// process is reading its memory, which it can make large or slow. What inspect returns is about one process only as long
-// as that lives; see adopt.
+// inspect reads the marks of a process; ok is false if it has none, is gone, or is not to be trusted with any: it has
+// to run as this user and in the namespaces of this program. That comes first: reading the environment of a process is
+// reading its memory, which it can make large or slow. What inspect returns is about one process only as long as that
+// lives; see adopt.
 func (v view) inspect(pid int) (f Found, ok bool) {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
@@ -63,7 +63,8 @@ func (v view) inspect(pid int) (f Found, ok bool) {
 	}
 	// The directory belongs to the effective user, who is root in a set-user-ID program that somebody else has
 	// started, with an environment of his.
-	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err != nil || !runsAs(string(status), os.Geteuid()) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil || !runsAs(string(status), os.Geteuid()) {
 		return Found{}, false
 	}
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))

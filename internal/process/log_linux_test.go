@@ -37,7 +37,8 @@ func TestALeaseOnALogIsNotAwaited(t *testing.T) {
 		}
 		return info.Sys().(*syscall.Stat_t).Blocks * 512
 	}
-	if got := taken(); got < 4*limit { // the kernel takes the lease away from who does not give it back, after 45 seconds by default
+	// The kernel takes the lease away from who does not give it back, after 45 seconds by default.
+	if got := taken(); got < 4*limit {
 		t.Errorf("the log takes %d bytes: it was trimmed when the lease had ended", got)
 	}
 	if err := putAside(name, limit); !errors.Is(err, unix.EWOULDBLOCK) {

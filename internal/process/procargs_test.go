@@ -14,7 +14,10 @@ func TestTheEnvironmentOfAProcessOfMacOS(t *testing.T) {
 		rest  string
 		want  []string
 	}{
-		{"as the kernel has it", 2, "/bin/a\x00\x00\x00\x00a\x00-x\x00A=1\x00B=\x00\x00stack_guard=\x00", []string{"A=1", "B="}},
+		{
+			"as the kernel has it", 2, "/bin/a\x00\x00\x00\x00a\x00-x\x00A=1\x00B=\x00\x00stack_guard=\x00",
+			[]string{"A=1", "B="},
+		},
 		{"an empty argument", 3, "/bin/a\x00\x00a\x00\x00-x\x00A=1\x00", []string{"A=1"}},
 		{"an argument like a variable", 2, "/bin/a\x00a\x00A=0\x00A=1\x00", []string{"A=1"}},
 		{"no variables", 1, "/bin/a\x00\x00a\x00\x00", nil},

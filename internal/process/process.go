@@ -30,6 +30,9 @@
 // started again after a pause that doubles with each death and is forgotten once it ran for a
 // while. [Supervisor.Stop] ends it: SIGTERM, then SIGKILL after its grace time, to its whole
 // process group. [Supervisor.Close] lets go of all of them and leaves them running.
+//
+// On Linux processes are found through /proc and held by pidfds, on macOS by sysctl(3) and kqueue(2). macOS has no
+// namespaces, and bounds the memory of no other process.
 package process
 
 import (

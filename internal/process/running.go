@@ -67,8 +67,8 @@ func launch(id Identity, spec Spec) (*running, error) {
 		return nil, err
 	}
 	return &running{
-		handle: h, pid: p.Pid, hash: hash, proof: id.proof(spec.Name, hash), verified: true, started: time.Now(), ours: p,
-		gone: make(chan struct{}),
+		handle: h, pid: p.Pid, hash: hash, proof: id.proof(spec.Name, hash), verified: true, started: time.Now(),
+		ours: p, gone: make(chan struct{}),
 	}, nil
 }
 

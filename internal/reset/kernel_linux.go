@@ -28,7 +28,8 @@ func unmount(dir string) (int, error) {
 		return 0, err
 	}
 	for _, point := range points {
-		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+		err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return 0, fmt.Errorf("unmount %s: %w", point, err)
 		}
 	}

@@ -6,6 +6,6 @@
 // by name but for the report of the boot that the host reads.
 //
 // Files: manager.go holds units and jobs; service.go the life of a service; process.go starts and reaps; cgroup.go
-// gives each service a control group; journal.go keeps output; protocol.go is what systemctl and init say to each other;
-// control.go answers; shutdown.go ends. All but the protocol needs Linux.
+// gives each service a control group; journal.go keeps output; protocol.go is what systemctl and init say to each
+// other; control.go answers; shutdown.go ends. All but the protocol needs Linux.
 package initd

@@ -70,7 +70,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
 
 	var log bytes.Buffer
 	daemon := exec.CommandContext(ctx, containerd, "--config", config, "--log-level", "warn")
-	// Nothing of the daemon's environment is for it, and no mark, which pods could see one day: it ends with the daemon.
+	// Nothing of the daemon's environment is for it, and no mark, which pods could see one day: it ends with the
+	// daemon.
 	daemon.Env = []string{pathEnv}
 	daemon.Stdout, daemon.Stderr = &log, &log
 	daemon.SysProcAttr = isolated()
@@ -121,7 +122,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", 
 
 // waitForSocket waits until containerd answers; it ends with the context, and with containerd.
 func waitForSocket(ctx context.Context, socket string, exited chan error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("containerd did not open its socket within a minute"))
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute,
+		errors.New("containerd did not open its socket within a minute"))
 	defer cancel()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
@@ -145,7 +147,8 @@ func waitForSocket(ctx context.Context, socket string, exited chan error) error 
 // fill imports the images through containerd's own client.
 func (r *Registry) fill(ctx context.Context, ctr, socket string, images map[string]v1.Image) error {
 	run := func(stdin io.Reader, args ...string) error {
-		cmd := exec.CommandContext(ctx, ctr, append([]string{"--address", socket, "--namespace", "k8s.io", "--connect-timeout", "30s"}, args...)...)
+		global := []string{"--address", socket, "--namespace", "k8s.io", "--connect-timeout", "30s"}
+		cmd := exec.CommandContext(ctx, ctr, append(global, args...)...)
 		cmd.Stdin = stdin
 		cmd.Env = []string{pathEnv}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -26,5 +26,6 @@ func (e *NotRunningError) Error() string {
 	if len(e.Running) == 0 {
 		return fmt.Sprintf("the machine of instance %s does not run; none does", e.InstanceID)
 	}
-	return fmt.Sprintf("the machine of instance %s does not run; those of %s do", e.InstanceID, strings.Join(e.Running, ", "))
+	return fmt.Sprintf("the machine of instance %s does not run; those of %s do",
+		e.InstanceID, strings.Join(e.Running, ", "))
 }
