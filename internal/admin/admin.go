@@ -21,6 +21,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
@@ -149,6 +150,9 @@ var ErrNotRunning = errors.New("the daemon is not running")
 func reachable(path string) (address string, close func(), err error) {
 	if len(path) < 100 {
 		return path, func() {}, nil
+	}
+	if runtime.GOOS != "linux" {
+		return "", nil, fmt.Errorf("socket %s: the path is too long for this system: give --data-dir a shorter one", path)
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -15,7 +15,7 @@ func (d *daemon) addons(planes *controlplane.Controller) (*addon.Controller, err
 		return nil, err
 	}
 	o := addon.Options{Store: d.store, Config: planes.Config, Catalogue: d.catalogue, Timeout: timeout, Log: d.log}
-	if d.host.network != nil { // simulated machines run no images
+	if d.host.real != nil { // simulated machines run no images
 		o.Provide = d.host.images.Provide
 	}
 	return addon.New(o), nil

@@ -12,7 +12,6 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
-	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/port"
 	"github.com/coracle-eks/coracle/internal/region"
@@ -112,7 +111,7 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 		}
 	}
 	if s.PublicRange == "" && RealMachines(s) {
-		chosen, err := network.ChoosePublicRange(ctx, c.Dir.Owner(), string(c.Dir))
+		chosen, err := choosePublicRange(ctx, c.Dir)
 		if err != nil {
 			return s, err
 		}

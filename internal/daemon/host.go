@@ -14,16 +14,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
-	"github.com/coracle-eks/coracle/internal/host/machine"
-	"github.com/coracle-eks/coracle/internal/host/metadata"
-	"github.com/coracle-eks/coracle/internal/host/network"
-	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
-	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
-	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
@@ -31,6 +25,7 @@ import (
 const ec2Principal = "ec2.amazonaws.com"
 
 // RealMachines reports whether instances are machines with a network. They take root; without it they are simulated.
+// They take Linux, too; without it a daemon that root wants to have them does not start.
 func RealMachines(s datadir.Settings) bool { return s.Machines == "namespace" && os.Geteuid() == 0 }
 
 // publicRange is where public addresses are; the zero prefix without a network.
@@ -45,19 +40,6 @@ func (d *daemon) publicRange() (netip.Prefix, error) {
 	return public, nil
 }
 
-// userNamespaces reports whether machines get user namespaces of their own.
-func (d *daemon) userNamespaces() bool {
-	if d.settings.UserNamespaces == "off" {
-		d.sharedUsers = "switched off"
-	} else if err := usernamespace.Check(d.dir.Join("machines")); err != nil {
-		d.sharedUsers = err.Error()
-	}
-	if d.sharedUsers != "" {
-		d.log.Warn("machines have no user namespaces: root in a machine of an instance that is launched now can become root of this host", "reason", d.sharedUsers)
-	}
-	return d.sharedUsers == ""
-}
-
 // host is what stands in for Amazon's hardware.
 type host struct {
 	programs   *upstream.NodePrograms
@@ -67,8 +49,8 @@ type host struct {
 
 	endpoints *endpoint.Controller
 	// What follows is nil where machines are simulated.
-	network *network.Network
-	apis    *endpoint.APIs
+	real *realHost
+	apis *endpoint.APIs
 }
 
 func (d *daemon) openHost() (_ *host, err error) {
@@ -95,29 +77,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 		h.endpoints, err = endpoint.New(doors)
 		return h, err
 	}
-	machine.RaiseKernelLimits(d.log)
-	public, err := d.publicRange()
-	if err != nil {
-		return nil, err
-	}
-	h.network, err = network.New(network.Options{
-		Store: d.store, Owner: d.dir.Owner(), PublicRange: public, Region: d.settings.Region, UserNamespaces: d.userNamespaces(), Log: d.log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if doors.Dir, err = rundir.Create(d.dir.Owner(), "endpoint"); err != nil {
-		return nil, err
-	}
-	doors.Namespace, doors.PublicRange, doors.API = h.network.Namespace, public, network.APIAddress(public)
-	doors.Webhooks = []string{d.webhookAddress()}
-	if h.endpoints, err = endpoint.New(doors); err != nil {
-		return nil, err
-	}
-	h.apis = endpoint.NewAPIs(endpoint.APIOptions{
-		Store: d.store, Address: network.APIAddress(public), Namespace: h.network.Namespace, Routers: h.network.RouterSource(), Log: d.log,
-	})
-	return h, nil
+	return h, d.openRealHost(h, doors)
 }
 
 func (h *host) close() error { return h.images.Close() }
@@ -126,7 +86,7 @@ func (h *host) close() error { return h.images.Close() }
 func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Controller {
 	h := d.host
 	all := h.endpoints.Controllers()
-	if h.network == nil {
+	if h.real == nil {
 		return append(all, simulated.New(simulated.Options{
 			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()}, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
 			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
@@ -134,24 +94,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 			},
 		}).Controllers()...)
 	}
-	machines := machine.New(machine.Options{
-		Store: d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes, Subscribe: d.events.subscribe, Network: h.network,
-		Images: machine.Sources{
-			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
-			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
-			Golden:  h.images.NodeImages,
-		}.Image,
-		Log: d.log,
-	})
-	described := metadata.New(metadata.Options{
-		Store: d.store, Network: h.network, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
-		ZoneID: func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
-	})
-	all = append(all, h.network.Controllers()...)
-	all = append(all, h.apis.Controller())
-	all = append(all, machines.Controllers()...)
-	all = append(all, described.Controllers()...)
-	return append(all, h.images.NodeImageController(d.store))
+	return append(all, d.realControllers()...)
 }
 
 // simulatedDir is where simulated kubelets are found.

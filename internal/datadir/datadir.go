@@ -100,7 +100,7 @@ func (d Dir) Create() error {
 	}
 	// Without room for a line of its log a daemon could not even say why it ends.
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(string(d), &fs); err == nil && int64(fs.Bavail)*fs.Bsize < 1<<20 {
+	if err := syscall.Statfs(string(d), &fs); err == nil && int64(fs.Bavail)*int64(fs.Bsize) < 1<<20 {
 		return d.explain(syscall.ENOSPC)
 	}
 	return nil

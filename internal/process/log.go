@@ -29,7 +29,7 @@ func Trim(name string, offset int64) error {
 		return err
 	}
 	defer f.Close()
-	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, offset)
+	err = punchHole(f, offset)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("punch a hole into %s: %w", name, errors.ErrUnsupported)
 	}

@@ -30,6 +30,9 @@
 // started again after a pause that doubles with each death and is forgotten once it ran for a
 // while. [Supervisor.Stop] ends it: SIGTERM, then SIGKILL after its grace time, to its whole
 // process group. [Supervisor.Close] lets go of all of them and leaves them running.
+//
+// On Linux processes are found through /proc and held by pidfds, on macOS by sysctl(3) and kqueue(2). macOS has no
+// namespaces, and bounds the memory of no other process.
 package process
 
 import (
@@ -523,9 +526,13 @@ func (c *child) bound(r *running) error {
 	if c.spec.MemoryLimit == 0 || !r.alive() {
 		return nil
 	}
-	limit := unix.Rlimit{Cur: c.spec.MemoryLimit, Max: c.spec.MemoryLimit}
+	err := boundMemory(r.pid, c.spec.MemoryLimit)
+	if errors.Is(err, errors.ErrUnsupported) {
+		c.s.o.Log.Debug("this system does not bound the memory of a process", "process", c.name)
+		return nil
+	}
 	// An adopted one that has a bound keeps it where the daemon may not raise it.
-	if err := unix.Prlimit(r.pid, unix.RLIMIT_DATA, &limit, nil); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
+	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("bound the memory of %s: %w", c.name, err)
 	}
 	return nil

@@ -19,13 +19,13 @@ var errGone = errors.New("the process is gone")
 
 // running is a process that runs, or ran until a moment ago: our child, or one that we adopted.
 type running struct {
+	handle
 	pid   int
 	hash  string
 	proof string
 	// verified is set for our children, and for those of an earlier supervisor whose mark is signed.
 	verified bool
 	started  time.Time
-	pidfd    *os.File    // refers to this very process even after its number is used again
 	ours     *os.Process // nil when adopted: then init reaps it
 	ending   atomic.Bool
 	gone     chan struct{} // closed once its death is accounted for
@@ -55,50 +55,42 @@ func launch(id Identity, spec Spec) (*running, error) {
 	}
 	defer in.Close()
 	hash := spec.Hash()
-	fd := -1
 	restore := inheritOOMScoreAdj(spec.OOMScoreAdj)
-	p, err := os.StartProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
+	p, h, err := startProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+id.proof(spec.Name, hash)),
 		Files: []*os.File{in, out, out}, // nothing else is inherited: Go opens everything close-on-exec
-		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &fd},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	restore()
 	if err != nil {
 		return nil, err
 	}
-	if fd < 0 {
-		err := errors.New("the kernel gave no pidfd for the child: Linux 5.10 or newer is needed")
-		return nil, errors.Join(err, p.Kill())
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, errors.Join(err, p.Kill())
-	}
 	return &running{
-		pid: p.Pid, hash: hash, proof: id.proof(spec.Name, hash), verified: true, started: time.Now(), ours: p,
-		pidfd: os.NewFile(uintptr(fd), "pidfd"), gone: make(chan struct{}),
+		handle: h, pid: p.Pid, hash: hash, proof: id.proof(spec.Name, hash), verified: true, started: time.Now(),
+		ours: p, gone: make(chan struct{}),
 	}, nil
 }
 
 // adopt returns a handle of a process that Find or Claims returned, or errGone.
 //
-// Between a look into /proc and pidfd_open(2) a number can pass to another process. So the process is inspected again
-// when the descriptor is open, and has to be alive after that: then the number was its own all the while.
+// Between a look at the process table and the opening of a handle a number can pass to another process. So the process
+// is inspected again when the handle is open, and has to be alive after that: then the number was its own all the while.
 func adopt(f Found) (*running, error) {
-	fd, err := unix.PidfdOpen(f.PID, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+	h, err := openHandle(f.PID)
+	if errors.Is(err, errGone) {
 		return nil, errGone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adopt process %d (%s): pidfd_open: %w", f.PID, f.Name, err)
+		return nil, fmt.Errorf("adopt process %d (%s): %w", f.PID, f.Name, err)
 	}
-	r := &running{pid: f.PID, hash: f.Hash, proof: f.proof, started: f.Started, pidfd: os.NewFile(uintptr(fd), "pidfd"), gone: make(chan struct{})}
-	home, err := namespacesOf("self")
+	r := &running{handle: h, pid: f.PID, hash: f.Hash, proof: f.proof, started: f.Started, gone: make(chan struct{})}
+	view, err := openView()
 	if err != nil {
 		r.release()
 		return nil, err
 	}
-	again, ok := inspect(f.PID, home)
+	again, ok := view.inspect(f.PID)
 	again.Started = f.Started // computed from the clock
 	if !ok || again != f || !r.alive() {
 		r.release()
@@ -109,18 +101,7 @@ func adopt(f Found) (*running, error) {
 
 // wait returns how the process ended, once it has. It fails when the process was released.
 func (r *running) wait() (string, error) {
-	raw, err := r.pidfd.SyscallConn()
-	if err != nil {
-		return "", err
-	}
-	// A pidfd becomes readable when its process exits. The runtime's poller waits for that, so
-	// that a thousand processes do not take a thousand threads.
-	err = raw.Read(func(fd uintptr) bool {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(poll, 0)
-		return err == nil && n > 0
-	})
-	if err != nil {
+	if err := r.awaitExit(); err != nil {
 		return "", err
 	}
 	if r.ours == nil {
@@ -173,36 +154,6 @@ func (r *running) signal(sig syscall.Signal) error {
 	}
 	return nil
 }
-
-// send sends to the very process.
-func (r *running) send(sig syscall.Signal) error {
-	raw, err := r.pidfd.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var sent error
-	if err := raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); err != nil {
-		return err
-	}
-	return sent
-}
-
-// alive reports whether the process has not ended.
-func (r *running) alive() bool {
-	raw, err := r.pidfd.SyscallConn()
-	if err != nil {
-		return false
-	}
-	ended := true
-	// A pidfd becomes readable when its process exits.
-	err = raw.Control(func(fd uintptr) {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		ended = err == nil && n > 0
-	})
-	return err == nil && !ended
-}
-
-func (r *running) release() { _ = r.pidfd.Close() } // closing twice is harmless
 
 func setOOMScoreAdj(pid, score int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(score)), 0)

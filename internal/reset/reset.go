@@ -4,7 +4,6 @@
 package reset
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +11,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
-	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/names"
-	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
@@ -72,16 +65,15 @@ func Run(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 // removeHost removes what only root can have made outside the data directory: cgroups, namespaces, links, names.
 func removeHost(ctx context.Context, owner string, progress func(string)) error {
 	// What cannot be removed does not keep the rest.
-	machines, err1 := machine.Remove(owner)
-	networks, err2 := network.Remove(owner)
-	named, err3 := names.Remove(ctx, owner)
-	if n := len(machines) + len(networks); n > 0 {
+	n, err := removeMachines(owner)
+	named, err2 := names.Remove(ctx, owner)
+	if n > 0 {
 		progress(fmt.Sprintf("removed %d namespaces, links and cgroups", n))
 	}
 	if named {
 		progress("removed the names of clusters from " + names.File)
 	}
-	return errors.Join(err1, err2, err3)
+	return errors.Join(err, err2)
 }
 
 // checkDataDir guards against "coracle reset --yes --data-dir /home": a daemon creates its lock first, and its settings
@@ -161,45 +153,6 @@ func waitForEnd(ctx context.Context, dir datadir.Dir, within time.Duration) bool
 		case <-poll.C:
 		}
 	}
-}
-
-// unmount unmounts every mount below dir, the innermost first.
-func unmount(dir string) (int, error) {
-	points, err := mounts(dir)
-	if err != nil {
-		return 0, err
-	}
-	for _, point := range points {
-		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
-			return 0, fmt.Errorf("unmount %s: %w", point, err)
-		}
-	}
-	return len(points), nil
-}
-
-// mounts returns the mount points below dir, the innermost and latest first. dir itself may be one, which was there
-// before us and stays.
-func mounts(dir string) ([]string, error) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var points []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 5 {
-			continue
-		}
-		// Spaces and the like are written as octal escapes.
-		point := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
-		if strings.HasPrefix(point, dir+"/") {
-			points = append(points, point)
-		}
-	}
-	slices.Reverse(points)
-	return points, lines.Err()
 }
 
 // remove deletes dir with all that is in it; a mount point loses its content only.

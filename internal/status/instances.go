@@ -6,10 +6,9 @@ import (
 	"strings"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/admin"
-	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/hostmemory"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -95,7 +94,7 @@ func (r *Reporter) machineMemory() map[string]taken {
 		}
 		id := strings.TrimPrefix(p.Name, prefix)
 		t := taken{bytes: memory(p.PID), processes: 1, problem: p.Problem}
-		pids, _ := machine.PIDs(r.o.Dir.Owner(), id) // what cannot be read is not shown
+		pids, _ := machineProcesses(r.o.Dir.Owner(), id) // what cannot be read is not shown
 		for _, pid := range pids {
 			t.bytes += memory(pid)
 		}
@@ -106,10 +105,5 @@ func (r *Reporter) machineMemory() map[string]taken {
 }
 
 func thisHost() admin.Host {
-	h := admin.Host{CPUs: runtime.NumCPU()}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		h.Memory = int64(info.Totalram) * int64(info.Unit)
-	}
-	return h
+	return admin.Host{CPUs: runtime.NumCPU(), Memory: int64(hostmemory.Total())}
 }

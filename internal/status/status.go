@@ -179,7 +179,7 @@ func disk(ctx context.Context, dir string) (admin.Disk, error) {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return admin.Disk{}, fmt.Errorf("file system of %s: %w", dir, err)
 	}
-	out := admin.Disk{Free: int64(s.Bavail) * s.Bsize, Total: int64(s.Blocks) * s.Bsize}
+	out := admin.Disk{Free: int64(s.Bavail) * int64(s.Bsize), Total: int64(s.Blocks) * int64(s.Bsize)}
 	// What machines have made is among it.
 	count := func(at int, name string, _ bool) error {
 		var st unix.Stat_t

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package nodes tests what turns a control plane into a cluster: EC2 instances that boot, join and run pods with addresses
 // of the VPC, as their users see them with the unmodified aws and kubectl. The tests need root.
 package nodes

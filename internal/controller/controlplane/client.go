@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/hostmemory"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -146,7 +147,7 @@ func (c *Controller) broken(s process.Status) error {
 	last := lastError(log)
 	if strings.HasPrefix(last, fatal) && strings.Contains(last, "memory") {
 		last += fmt.Sprintf(" (it needs more than its bound of %d MiB: the cluster has too many or too large objects, or an APIService "+
-			"of the cluster answers with too much)", memoryLimit(component, hostMemory())>>20)
+			"of the cluster answers with too much)", memoryLimit(component, hostmemory.Total())>>20)
 	}
 	return fmt.Errorf("%s has died %d times in a row (%s); the last line of %s: %s", component, s.Deaths, s.LastExit, log, last)
 }

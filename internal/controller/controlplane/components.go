@@ -11,6 +11,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/hostmemory"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -180,7 +181,7 @@ func (c *Controller) specify(p plane) (components, error) {
 
 // spec is what all components have in common.
 func (c *Controller) spec(p plane, component string, args []string) process.Spec {
-	memory := memoryLimit(component, hostMemory())
+	memory := memoryLimit(component, hostmemory.Total())
 	spec := process.Spec{
 		Name: c.name(p.cluster.ID, component),
 		Path: p.program,

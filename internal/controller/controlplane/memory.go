@@ -1,10 +1,6 @@
 package controlplane
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-)
+import "fmt"
 
 // The memory of a component is bounded: the administrator of a cluster decides what its components read, for example by
 // registering an APIService of a built-in group that leads to a program of their own, whose small compressed answers
@@ -31,12 +27,3 @@ func memoryLimit(component string, host uint64) uint64 {
 
 // goMemoryLimit is the setting with which Go collects garbage more often before a component reaches its bound.
 func goMemoryLimit(bound uint64) string { return fmt.Sprintf("GOMEMLIMIT=%dMiB", bound>>20/10*8) }
-
-// hostMemory returns the memory of this host in bytes.
-func hostMemory() uint64 {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return 0 // the least is granted
-	}
-	return uint64(info.Totalram) * uint64(info.Unit)
-}

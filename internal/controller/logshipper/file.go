@@ -10,7 +10,6 @@ import (
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 )
@@ -73,19 +72,6 @@ func open(dir, name string) (*file, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &file{File: f, source: source, fileID: id, name: name, aside: aside}, nil
-}
-
-// identify is which file a path is, from the directory (or, if it is empty, the file) that is open as at.
-func identify(at int, path string) (id fileID, err error) {
-	var s unix.Statx_t
-	if err := unix.Statx(at, path, unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &s); err != nil {
-		return id, &fs.PathError{Op: "statx", Path: path, Err: err}
-	}
-	id.Inode = s.Ino
-	if s.Mask&unix.STATX_BTIME != 0 {
-		id.Born = s.Btime.Sec*1e9 + int64(s.Btime.Nsec)
-	}
-	return id, nil
 }
 
 // openAll opens the logs in a directory, those put aside first, in the order in which that happened.

@@ -1,11 +1,9 @@
 package logshipper
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -120,12 +118,3 @@ func (c *Controller) removeOffsets(ctx context.Context) error {
 	}
 	return c.o.Events.SetMarks(all)
 }
-
-// bootID is another after every start of the machine.
-var bootID = func() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return string(bytes.TrimSpace(b))
-}()

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
@@ -131,7 +129,7 @@ func (s *Stage) setHostname(ctx context.Context, name string) error {
 	if s.Root != "" {
 		return nil
 	}
-	if err := unix.Sethostname([]byte(name)); err != nil {
+	if err := setKernelHostname(name); err != nil {
 		return fmt.Errorf("set the host name %s: %w", name, err)
 	}
 	return nil

@@ -1,3 +1,5 @@
+//go:build linux
+
 package initd
 
 import (
@@ -6,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -17,53 +17,6 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/guest/unit"
 )
-
-// Request is one request of systemctl, a line of JSON; the answer is a Response. A connection has one of each.
-type Request struct {
-	// Verb is start, stop, restart, try-restart, reload, kill, reset-failed, daemon-reload, status, poweroff, reboot, halt or
-	// cancel-shutdown.
-	Verb    string
-	Units   []string `json:",omitempty"`
-	NoBlock bool     `json:",omitempty"` // answer before the jobs have ended
-	Signal  string   `json:",omitempty"` // of kill
-	// Delay postpones poweroff and its like.
-	Delay time.Duration `json:",omitempty"`
-}
-
-// Response is the answer of init.
-type Response struct {
-	Errors []Failure    `json:",omitempty"`
-	Units  []UnitStatus `json:",omitempty"` // of status: those asked for, or all that are loaded
-}
-
-// Failure is a unit with what went wrong; Missing says that there is no such unit.
-type Failure struct {
-	Unit, Message string
-	Missing       bool `json:",omitempty"`
-}
-
-// Call asks the init whose sockets are in dir (empty: /run/systemd).
-func Call(dir string, request Request) (Response, error) {
-	var response Response
-	if dir == "" {
-		dir = "/run/systemd"
-	}
-	conn, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
-	if err != nil {
-		if errors.Is(err, os.ErrPermission) {
-			return response, errors.New("Access denied: only root controls the machine.")
-		}
-		return response, fmt.Errorf("Failed to connect to init: %w", err)
-	}
-	defer conn.Close()
-	if err := json.NewEncoder(conn).Encode(request); err != nil {
-		return response, err
-	}
-	if err := json.NewDecoder(conn).Decode(&response); err != nil {
-		return response, fmt.Errorf("init did not answer: %w", err)
-	}
-	return response, nil
-}
 
 func (m *manager) serve(l net.Listener) {
 	for {

@@ -1,12 +1,5 @@
-// Package initd is process 1 of a machine: a small init that runs systemd's unit files.
-//
-// It begins with default.target and what that wants, supervises services, keeps their output in a bounded journal, answers
-// systemctl over a socket, and ends the machine by reboot(2), which the machine's host understands. What boots a machine (its
-// network, cloud-init, containerd, the kubelet) is in unit files, as on any Linux; init knows none of it by name but for the
-// report of the boot that the host reads.
-//
-// Files: manager.go holds units and jobs; service.go the life of a service; process.go starts and reaps; cgroup.go gives each
-// service a control group; journal.go keeps output; control.go answers; shutdown.go ends.
+//go:build linux
+
 package initd
 
 import (
@@ -62,9 +55,6 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
-
-// ControlSocket is where systemctl reaches init, below Options.Run.
-const ControlSocket = "private"
 
 // Main runs the machine until its end, which it does not survive: reboot(2) ends process 1 of a pid namespace.
 func Main(o Options) int {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package initd
 
 import (
@@ -12,10 +14,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// JournalDir has a file for each unit, of lines "TIME IDENTIFIER[PID]: MESSAGE" with RFC 3339 times, oldest first, and the
-// older half beside it with the suffix ".1": journalctl reads them.
-const JournalDir = "/var/log/journal"
 
 const (
 	// journalFile is how large a file becomes before it is the older half.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package initd
 
 import (
@@ -424,28 +426,6 @@ func (m *manager) listen() error {
 		}
 	}
 	return nil
-}
-
-// UnitStatus is a unit as it is seen by systemctl.
-type UnitStatus struct {
-	Name, Description, Fragment  string
-	DropIns                      []string
-	Load                         string // loaded, not-found, masked, error
-	LoadError                    string
-	Active, Sub, Result          string
-	Type, Cgroup                 string
-	MainPID, ControlPID          int
-	MainStatus                   string // of the process that ended last: "exited, status=1/FAILURE"
-	ExitCode, ExitStatus         int
-	Since, ActiveSince, Inactive time.Time
-	Restarts                     int
-	Memory                       uint64
-	CPU                          time.Duration
-	Tasks                        int
-	PIDs                         []int
-	Processes                    []string // ended commands: "Process: 12 ExecStartPre=... (code=exited, status=0/SUCCESS)"
-	StatusText                   string
-	Job                          string // start or stop, while one is under way
 }
 
 func (m *manager) snapshot() []UnitStatus {

@@ -3,7 +3,6 @@
 package filetree
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -132,7 +131,7 @@ func (w *walker) enter(name string) error {
 	if err := unix.Fstat(w.at, &st); err != nil {
 		return err
 	}
-	w.levels = append(w.levels, level{name: name, device: st.Dev, ino: st.Ino})
+	w.levels = append(w.levels, level{name: name, device: uint64(st.Dev), ino: st.Ino})
 	if w.visitor.Enter == nil {
 		return nil
 	}
@@ -154,7 +153,7 @@ func (w *walker) read(here *level) error {
 			return err
 		}
 	}
-	n, err := unix.Getdents(w.at, w.buffer)
+	n, err := unix.ReadDirent(w.at, w.buffer)
 	if errors.Is(err, unix.ENOENT) { // it was removed
 		n, err = 0, nil
 	}
@@ -164,10 +163,7 @@ func (w *walker) read(here *level) error {
 	here.end = n == 0
 	here.entries = nil
 	for data := w.buffer[:n]; len(data) > 0; {
-		// struct linux_dirent64, see getdents(2)
-		size := binary.NativeEndian.Uint16(data[16:])
-		e := entry{after: int64(binary.NativeEndian.Uint64(data[8:])), name: unix.ByteSliceToString(data[19:size])}
-		kind := data[18]
+		e, kind, size := parseEntry(data, w.offset)
 		data = data[size:]
 		w.offset = e.after
 		if e.name == "." || e.name == ".." {
@@ -226,7 +222,7 @@ func (w *walker) cut(n int) {
 // is reports whether a descriptor is of the directory.
 func (l level) is(fd int) bool {
 	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Dev == l.device && st.Ino == l.ino
+	return unix.Fstat(fd, &st) == nil && uint64(st.Dev) == l.device && st.Ino == l.ino
 }
 
 // returnFromRoot goes to the last of levels from the root, because the directory where the walk is was moved: what is

@@ -1,3 +1,5 @@
+//go:build linux
+
 package machine
 
 import (
@@ -28,33 +30,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
-// Command is what Exec runs.
-type Command struct {
-	Args []string // at least the program
-	// TTY gives it a terminal of the machine. Where Stdin is a terminal, too, that passes every key on and tells of changes of its size.
-	TTY            bool
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer // with a TTY, everything goes to Stdout
-}
-
 // Exit statuses that a shell gives to commands which it could not run.
 const (
 	notExecutable = 126
 	notFound      = 127
 )
-
-// NotRunningError says that there is nothing to run a command in.
-type NotRunningError struct {
-	InstanceID string
-	Running    []string // instances whose machines run
-}
-
-func (e *NotRunningError) Error() string {
-	if len(e.Running) == 0 {
-		return fmt.Sprintf("the machine of instance %s does not run; none does", e.InstanceID)
-	}
-	return fmt.Sprintf("the machine of instance %s does not run; those of %s do", e.InstanceID, strings.Join(e.Running, ", "))
-}
 
 // Exec runs a command in the machine of an instance, beside its init and with its limits, in the environment of a login shell of root, and
 // returns its exit status (128 and the signal's number when one ended it). It needs to be root, and no daemon: machines are

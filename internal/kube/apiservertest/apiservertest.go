@@ -23,7 +23,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -226,10 +225,10 @@ func (s *Server) spawn(args, env []string) *exec.Cmd {
 	cmd := exec.Command(s.program, args...)
 	cmd.Dir = s.Dir
 	cmd.Env = append(append([]string{"KUBE_GOGC=25"}, os.Environ()...), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = EndWithParent()
 	output := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = output, output
-	// Pdeathsig is about the thread that forked.
+	// The parent is the thread that forked.
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command inside is what a virtual machine with control groups of version 2 runs: it starts a daemon, has it make a cluster with a node group, and
 // looks at the control groups of the node and of a pod. Each fact is a line "fact NAME VALUE"; the last line is "end", or "failed: WHY".
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 package confine
 
 import "golang.org/x/sys/unix"

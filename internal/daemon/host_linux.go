@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
+	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/host/metadata"
+	"github.com/coracle-eks/coracle/internal/host/network"
+	"github.com/coracle-eks/coracle/internal/host/rundir"
+	"github.com/coracle-eks/coracle/internal/host/usernamespace"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/region"
+)
+
+// realHost is what stands in for Amazon's hardware where machines are not simulated.
+type realHost struct{ network *network.Network }
+
+// choosePublicRange chooses where the public addresses of a daemon are.
+func choosePublicRange(ctx context.Context, dir datadir.Dir) (netip.Prefix, error) {
+	return network.ChoosePublicRange(ctx, dir.Owner(), string(dir))
+}
+
+// userNamespaces reports whether machines get user namespaces of their own.
+func (d *daemon) userNamespaces() bool {
+	if d.settings.UserNamespaces == "off" {
+		d.sharedUsers = "switched off"
+	} else if err := usernamespace.Check(d.dir.Join("machines")); err != nil {
+		d.sharedUsers = err.Error()
+	}
+	if d.sharedUsers != "" {
+		d.log.Warn("machines have no user namespaces: "+
+			"root in a machine of an instance that is launched now can become root of this host",
+			"reason", d.sharedUsers)
+	}
+	return d.sharedUsers == ""
+}
+
+// openRealHost opens the network of machines, and the endpoints in it.
+func (d *daemon) openRealHost(h *host, doors endpoint.Options) error {
+	machine.RaiseKernelLimits(d.log)
+	public, err := d.publicRange()
+	if err != nil {
+		return err
+	}
+	vpcs, err := network.New(network.Options{
+		Store: d.store, Owner: d.dir.Owner(), PublicRange: public, Region: d.settings.Region,
+		UserNamespaces: d.userNamespaces(), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	if doors.Dir, err = rundir.Create(d.dir.Owner(), "endpoint"); err != nil {
+		return err
+	}
+	doors.Namespace, doors.PublicRange, doors.API = vpcs.Namespace, public, network.APIAddress(public)
+	doors.Webhooks = []string{d.webhookAddress()}
+	if h.endpoints, err = endpoint.New(doors); err != nil {
+		return err
+	}
+	h.apis = endpoint.NewAPIs(endpoint.APIOptions{
+		Store: d.store, Address: network.APIAddress(public), Namespace: vpcs.Namespace,
+		Routers: vpcs.RouterSource(), Log: d.log,
+	})
+	h.real = &realHost{vpcs}
+	return nil
+}
+
+// realControllers make instances machines, and their surroundings real.
+func (d *daemon) realControllers() []reconcile.Controller {
+	h, vpcs := d.host, d.host.real.network
+	machines := machine.New(machine.Options{
+		Store: d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes,
+		Subscribe: d.events.subscribe, Network: vpcs,
+		Images: machine.Sources{
+			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
+			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
+			Golden:  h.images.NodeImages,
+		}.Image,
+		Log: d.log,
+	})
+	described := metadata.New(metadata.Options{
+		Store: d.store, Network: vpcs, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
+		ZoneID: func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
+	})
+	all := vpcs.Controllers()
+	all = append(all, h.apis.Controller())
+	all = append(all, machines.Controllers()...)
+	all = append(all, described.Controllers()...)
+	return append(all, h.images.NodeImageController(d.store))
+}

@@ -1,0 +1,27 @@
+//go:build !linux
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+)
+
+// errNoMachines is why a daemon does not start that is to have machines.
+var errNoMachines = errors.New("machines need Linux: run with --machines simulated")
+
+// realHost is nil: machines are simulated.
+type realHost struct{}
+
+func choosePublicRange(context.Context, datadir.Dir) (netip.Prefix, error) {
+	return netip.Prefix{}, errNoMachines
+}
+
+func (d *daemon) openRealHost(*host, endpoint.Options) error { return errNoMachines }
+
+func (d *daemon) realControllers() []reconcile.Controller { return nil }

@@ -1,0 +1,11 @@
+// Package initd is process 1 of a machine: a small init that runs systemd's unit files.
+//
+// It begins with default.target and what that wants, supervises services, keeps their output in a bounded journal,
+// answers systemctl over a socket, and ends the machine by reboot(2), which the machine's host understands. What boots
+// a machine (its network, cloud-init, containerd, the kubelet) is in unit files, as on any Linux; init knows none of it
+// by name but for the report of the boot that the host reads.
+//
+// Files: manager.go holds units and jobs; service.go the life of a service; process.go starts and reaps; cgroup.go
+// gives each service a control group; journal.go keeps output; protocol.go is what systemctl and init say to each
+// other; control.go answers; shutdown.go ends. All but the protocol needs Linux.
+package initd

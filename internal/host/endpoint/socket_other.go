@@ -1,0 +1,40 @@
+//go:build !linux
+
+package endpoint
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+)
+
+var (
+	errNamespaces = errors.New("network namespaces need Linux")
+	errFilters    = errors.New("socket filters need Linux")
+)
+
+// within runs f in the host's network, the only one.
+func within(namespace string, f func() error) error {
+	if namespace != "" {
+		return errNamespaces
+	}
+	return f()
+}
+
+// identity returns the identity of the host's network, the only one.
+func identity(namespace string) (uint64, error) {
+	if namespace != "" {
+		return 0, errNamespaces
+	}
+	return 0, nil
+}
+
+var listening net.ListenConfig
+
+// filter returns an error if not all sources are allowed: a forwarder then closes the connections of others itself.
+func filter(_ *net.TCPListener, allow []netip.Prefix) error {
+	if allow == nil {
+		return nil
+	}
+	return errFilters
+}

@@ -1,0 +1,2 @@
+// Package hostmemory reports how much memory this host has.
+package hostmemory
